@@ -1,0 +1,1 @@
+"""Host-side objects that drive one device over one link."""

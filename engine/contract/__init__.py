@@ -1,0 +1,1 @@
+"""The runner contract: request, result, trace, names and the error root (standard library and numpy only)."""

@@ -1,0 +1,1 @@
+"""ONNX in: fetch, optimise, export to the flat file, mutate, compute references."""

@@ -1,0 +1,1 @@
+"""One file per Python-side runtime, found by file name."""

@@ -1,0 +1,1 @@
+"""Many devices: inventory, leases, plan, controller, tasks, store."""
