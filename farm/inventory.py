@@ -1,0 +1,93 @@
+"""The fleet: ``devices.yaml``, checked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from engine.contract.errors import ConfigError, UsageError
+from farm.config import Strict, load, nearest
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Link(Strict):
+    """How a device is reached: ``emulated`` (qemu-user or the host itself) or ``local``.
+
+    ``cpu`` is qemu's CPU name; without it an emulated device runs natively on the host.
+    """
+
+    kind: Literal["emulated", "local"]
+    emulator: Literal["qemu-aarch64", "qemu-arm", "qemu-riscv64", "qemu-x86_64"] | None = None
+    cpu: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_,.=+-]{1,128}$")
+
+
+class Device(Strict):
+    """One unit of the fleet. ``abis`` lists the builds it can run, best first; ``required`` devices must be tested."""
+
+    name: str
+    chip: str
+    model: str
+    tier: Literal["high", "mid", "low"]
+    abis: tuple[str, ...] = Field(min_length=1)
+    link: Link
+    memory_mb: int = Field(gt=0, description="memory of the product, for the device matrix")
+    os: str = "linux"
+    required: bool = True
+    threads: int = Field(default=1, ge=1, le=64)
+
+    @field_validator("name", "chip", "model")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if not NAME.fullmatch(value):
+            raise ValueError(f"{value!r} is not a plain name (letters, digits, dot, dash, underscore; at most 64)")
+        return value
+
+    @property
+    def chip_model(self) -> str:
+        """``CHIP-MODEL``: what verdicts and expectations belong to."""
+        return f"{self.chip}-{self.model}"
+
+    @property
+    def emulated(self) -> bool:
+        """True when a CPU emulator stands in for the chip."""
+        return self.link.emulator is not None
+
+
+class Fleet(Strict):
+    """All devices of one ``devices.yaml``."""
+
+    devices: tuple[Device, ...] = Field(min_length=1)
+
+    @field_validator("devices")
+    @classmethod
+    def _unique(cls, devices: tuple[Device, ...]) -> tuple[Device, ...]:
+        names = [device.name for device in devices]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"device names must be unique; given twice: {', '.join(twice)}")
+        return devices
+
+    def device(self, name: str) -> Device:
+        """One device by name; ``UsageError`` with the nearest name."""
+        for device in self.devices:
+            if device.name == name:
+                return device
+        raise UsageError(
+            f"unknown device {name!r}: {nearest(name, [device.name for device in self.devices])}",
+            hint="`lockstep devices` lists the fleet",
+        )
+
+
+def load_fleet(path: Path) -> Fleet:
+    """Read ``devices.yaml``."""
+    fleet = load(path, Fleet)
+    for device in fleet.devices:
+        if device.link.kind == "local" and device.link.emulator:
+            raise ConfigError(
+                f"{path}: {device.name}: a local link has no emulator", hint="use kind: emulated for qemu devices"
+            )
+    return fleet
