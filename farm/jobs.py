@@ -1,0 +1,192 @@
+"""The data of a run: what is planned, what the store answers, what an executor promises.
+
+Plan and run, as the gate does it::
+
+    with FarmSession(executor="farm.execution:execute_job") as farm:      # farm/session.py
+        run_id = create_run(farm.store, RunSpec(...), [JobSpec(...), ...])  # farm/store/jobs.py
+        summary = farm.run(run_id, on_update=show)
+
+A job is one case on one device at one engine version (``role`` head or base).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from engine.contract.errors import LockstepError
+
+Guard = Callable[[], None]
+"""Raises ``LeaseLost`` once the device belongs to another holder, or the job was cancelled or timed out."""
+
+Executor = Callable[[dict[str, Any], Path, Guard], dict[str, Any]]
+"""``execute(spec, scratch, guard)``: ``spec`` is ``JobSpec.spec`` plus ``job`` (id) and ``attempt`` (from 1);
+``scratch`` an empty private folder, removed afterwards; the answer must be JSON. Call ``guard`` before each
+step that touches the device."""
+
+
+class JobStatus(StrEnum):
+    """A job is queued or running until it ends, once, in one of the other three."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """True for a status that never changes again."""
+        return self in ENDED
+
+
+ENDED = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED})
+
+
+class Role(StrEnum):
+    """Which engine version a job runs: the commit's own, or the one before."""
+
+    HEAD = "head"
+    BASE = "base"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """One run as planned; ``payload`` is free JSON kept with it."""
+
+    suite: str
+    engine: str
+    command: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """One job as planned.
+
+    ``position`` orders the jobs of one device; ``cost`` (seconds, a guess) lets the device with the most work
+    left go first; ``timeout`` (seconds) ends an attempt that gives no result; ``spec`` is JSON for the executor.
+    """
+
+    case: str
+    device: str
+    role: Role = Role.HEAD
+    position: int = 0
+    cost: float = 1.0
+    timeout: float = 600.0
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobError:
+    """Why a job failed. ``status`` is a case status: crashed, unsupported or infra."""
+
+    type: str
+    message: str
+    hint: str = ""
+    status: str = "infra"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: LockstepError) -> JobError:
+        """The record of a known error; fields that are not JSON become text."""
+        fields = json.loads(json.dumps(error.fields, default=str))
+        return cls(
+            type=type(error).__name__, message=error.message, hint=error.hint, status=error.status, fields=fields
+        )
+
+    @classmethod
+    def internal(cls, error: BaseException) -> JobError:
+        """The record of an exception nobody expected; its traceback is in the worker's log only."""
+        return cls(
+            type="internal",
+            message=f"unexpected {type(error).__name__}: {error}",
+            hint="this is a fault of Lockstep; the worker's log has the traceback",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As stored in the job table."""
+        return {
+            "type": self.type,
+            "message": self.message,
+            "hint": self.hint,
+            "status": self.status,
+            "fields": dict(self.fields),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """One row of the job table. Times are UTC seconds since 1970; ``result`` only when ``done``."""
+
+    id: str
+    run_id: str
+    case: str
+    device: str
+    role: Role
+    position: int
+    cost: float
+    timeout: float
+    status: JobStatus
+    attempts: int
+    not_before: float
+    dispatched: float | None
+    created: float
+    started: float | None
+    finished: float | None
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] | None = None
+    error: JobError | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptView:
+    """One attempt at a job, kept for ever. ``outcome``: running, done, error, lost or cancelled."""
+
+    job_id: str
+    number: int
+    token: int
+    worker: str
+    started: float
+    ended: float | None
+    outcome: str
+    error: JobError | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunUpdate:
+    """What a progress display needs; its jobs carry neither spec nor result."""
+
+    run_id: str
+    jobs: tuple[JobView, ...]
+
+    @property
+    def counts(self) -> Counter[JobStatus]:
+        """How many jobs have each status."""
+        return Counter(job.status for job in self.jobs)
+
+    @property
+    def ended(self) -> int:
+        """How many jobs have ended."""
+        return sum(job.status.ended for job in self.jobs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
+    """A finished run: every job has ended, with its result or its error."""
+
+    run_id: str
+    seconds: float
+    jobs: tuple[JobView, ...]
+
+    def of(self, case: str, device: str, role: Role = Role.HEAD) -> JobView | None:
+        """The job of one case on one device, or None when it was not planned."""
+        for job in self.jobs:
+            if (job.case, job.device, job.role) == (case, device, role):
+                return job
+        return None
