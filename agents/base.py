@@ -1,0 +1,240 @@
+"""The agent of one device: its protocol, and the life cycle that owns checks, deadlines and clean-up.
+
+A link fills the hooks below; everything a user relies on (a device is proved before it is
+used, a transfer is verified, a partial file never has its final name, a call always has a
+deadline, nothing is left behind) is done once, here.
+
+Layout of a device's folder::
+
+    blobs/SHA256             models, inputs, golden tensors (kept between jobs)
+    bundles/DIGEST/…         one engine build each (kept between jobs)
+    jobs/JOB/                the working directory of one call (removed afterwards)
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agents.tinyelf import tiny_program
+from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
+
+#: Room that must stay free on the device after a transfer.
+RESERVE_BYTES = 64 * 1024 * 1024
+PREFLIGHT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Blob:
+    """One host file to bring to a device, named by the SHA-256 of its bytes."""
+
+    path: Path
+    sha256: str
+    size: int
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Completed:
+    """How a program on the device ended. ``signal`` is its number when it was killed, else None."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    timed_out: bool = False
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended the program (shells and emulators report 128 + N)."""
+        if self.exit_code < 0:
+            return -self.exit_code
+        return self.exit_code - 128 if 128 < self.exit_code < 160 else None
+
+
+@dataclass
+class Traffic:
+    """Bytes that crossed the link, apart by direction; models, inputs and bundles are ``deployed``."""
+
+    deployed: int = 0
+    to_device: int = 0
+    from_device: int = 0
+
+
+@dataclass
+class Agent(ABC):
+    """Drives one device over one link. Use as a context manager; the constructor does no I/O."""
+
+    name: str
+    abi: str
+    traffic: Traffic = field(default_factory=Traffic)
+
+    # -- hooks: what a link must fill ---------------------------------------------------------
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Reach the device and make its folder; ``DeviceUnavailable`` when that fails."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Let go of the link; never raises."""
+
+    @abstractmethod
+    def _execute(self, argv: Sequence[str], folder: str, env: Mapping[str, str], deadline: float) -> Completed:
+        """Run a program in ``folder`` (relative); on the deadline end it with all its children."""
+
+    @abstractmethod
+    def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
+        """Write one file under ``target`` (relative), which is not yet its final name."""
+
+    @abstractmethod
+    def _receive(self, source: str, limit: int) -> bytes:
+        """The bytes of one file; ``TransferError`` when absent or larger than ``limit``."""
+
+    @abstractmethod
+    def _hash(self, target: str) -> str:
+        """SHA-256 of a file, computed on the device."""
+
+    @abstractmethod
+    def _existing(self, targets: Sequence[str]) -> set[str]:
+        """Which of these files exist: one round trip."""
+
+    @abstractmethod
+    def _rename(self, source: str, target: str) -> None:
+        """Move atomically; an existing target is replaced."""
+
+    @abstractmethod
+    def _remove(self, target: str) -> None:
+        """Delete a file or folder if it exists."""
+
+    @abstractmethod
+    def _free_bytes(self) -> int:
+        """Room left where the bundle will live."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, str]:
+        """What this link can tell of the device's fingerprint: flat, text to text."""
+
+    # -- life cycle ----------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self._connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._disconnect()
+
+    def preflight(self) -> None:
+        """Prove that the device is usable: a fresh nonce comes back from a program run where bundles live."""
+        nonce = secrets.token_hex(8)
+        target = f"bundles/.preflight-{nonce}"
+        free = self._free_bytes()
+        if free < RESERVE_BYTES:
+            raise StorageFull(
+                f"{self.name}: {free // 2**20} MiB free where bundles live; {RESERVE_BYTES // 2**20} are needed",
+                hint="free room on the device, or run `lockstep clean`",
+                device=self.name,
+            )
+        self._send(tiny_program(self.abi, nonce), target, executable=True)
+        try:
+            done = self._execute([f"../{target}"], "jobs", {}, PREFLIGHT_SECONDS)
+        finally:
+            self._remove(target)
+        if done.stdout.decode(errors="replace").strip() != nonce:
+            raise DeviceUnavailable(
+                f"{self.name}: a tiny {self.abi} program does not run there "
+                f"(exit code {done.exit_code}, {done.stderr.decode(errors='replace').strip()[-200:] or 'no message'})",
+                hint="check that its folder allows execution and that the emulator is installed: `lockstep doctor`",
+                device=self.name,
+                exit_code=done.exit_code,
+            )
+
+    def deploy(self, blobs: Iterable[Blob], guard: Callable[[], None]) -> None:
+        """Bring the blobs the device lacks to ``blobs/SHA256``."""
+        self._deploy({f"blobs/{blob.sha256}": blob for blob in blobs}, guard)
+
+    def deploy_bundle(self, digest: str, files: Mapping[str, Blob], guard: Callable[[], None]) -> str:
+        """Bring an engine build to ``bundles/DIGEST``; returns that folder."""
+        folder = f"bundles/{digest}"
+        self._deploy({f"{folder}/{name}": blob for name, blob in files.items()}, guard)
+        return folder
+
+    def _deploy(self, wanted: Mapping[str, Blob], guard: Callable[[], None]) -> None:
+        present = self._existing(list(wanted))
+        missing = {target: blob for target, blob in wanted.items() if target not in present}
+        need = sum(blob.size for blob in missing.values())
+        if missing and self._free_bytes() < need + RESERVE_BYTES:
+            raise StorageFull(
+                f"{self.name}: {need} bytes do not fit", hint="free room on the device", device=self.name
+            )
+        for target, blob in missing.items():
+            guard()
+            self._place(target, blob)
+            self.traffic.deployed += blob.size
+
+    def _place(self, target: str, blob: Blob) -> None:
+        part = f"{target}.{secrets.token_hex(4)}.part"
+        self._send(blob.path, part, blob.executable)
+        arrived = self._hash(part)
+        if arrived != blob.sha256:
+            self._remove(part)
+            raise TransferError(
+                f"{self.name}: {blob.path.name} arrived with sha256 {arrived[:12]}…, sent {blob.sha256[:12]}…",
+                hint="the link or the storage is faulty; `lockstep doctor`, then try again",
+                device=self.name,
+            )
+        self._rename(part, target)
+
+    def begin_job(self, job: str) -> str:
+        """A fresh working directory for one call."""
+        folder = f"jobs/{job}-{secrets.token_hex(4)}"
+        self._remove(folder)
+        return folder
+
+    def send_text(self, text: str, target: str) -> None:
+        """Write a small file that belongs to one call."""
+        data = text.encode()
+        self._send(data, target, executable=False)
+        self.traffic.to_device += len(data)
+
+    def send_blobs(self, blobs: Iterable[Blob], guard: Callable[[], None]) -> None:
+        """Bring blobs that belong to one case (golden tensors): counted as traffic of the case."""
+        before = self.traffic.deployed
+        self.deploy(blobs, guard)
+        self.traffic.to_device += self.traffic.deployed - before
+        self.traffic.deployed = before
+
+    def fetch(self, source: str, limit: int) -> bytes:
+        """Bytes of one result file, at most ``limit``."""
+        data = self._receive(source, limit)
+        self.traffic.from_device += len(data)
+        return data
+
+    def run(self, argv: Sequence[str], folder: str, env: Mapping[str, str], seconds: float) -> Completed:
+        """Run the runner in ``folder`` with a deadline."""
+        return self._execute(argv, folder, env, seconds)
+
+    def end_job(self, folder: str) -> None:
+        """Remove what one call left behind."""
+        self._remove(folder)
+
+    def still_answers(self) -> bool:
+        """After a fault: is it the device or the engine? A device that passes preflight again is sound."""
+        try:
+            self.preflight()
+        except (DeviceUnavailable, StorageFull, TransferError):
+            return False
+        return True
+
+
+def deadline_after(seconds: float) -> float:
+    """Monotonic time ``seconds`` from now."""
+    return time.monotonic() + seconds

@@ -1,0 +1,40 @@
+"""Emulated devices: a CPU emulator (qemu-user) with a chip of its own, or the host standing in for a lesser chip."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agents.host import HostAgent
+
+
+@dataclass
+class EmulatedAgent(HostAgent):
+    """Runs programs under ``emulator -cpu CPU``; without an emulator, natively on the host."""
+
+    emulator: Path | None = None
+    cpu: str = ""
+    prefix: tuple[str, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        if self.emulator is not None:
+            self.prefix = (str(self.emulator), *(("-cpu", self.cpu) if self.cpu else ()))
+
+    def facts(self) -> dict[str, str]:
+        """The emulated CPU in place of the host's."""
+        facts = super().facts()
+        if self.emulator is None:
+            return {**facts, "emulator": "none (native on the host)"}
+        version = _emulator_version(self.emulator)
+        return {**facts, "cpu": f"{self.emulator.name} -cpu {self.cpu}", "cpu_features": "by CPU", "emulator": version}
+
+
+@functools.cache
+def _emulator_version(emulator: Path) -> str:
+    try:
+        done = subprocess.run([emulator, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.splitlines()[0].strip() if done.stdout else "unknown"

@@ -1,0 +1,1 @@
+"""One file per reading of a device."""

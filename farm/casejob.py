@@ -1,0 +1,68 @@
+"""What one job carries to a worker: JSON in the job table, checked on the way in and out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from agents.base import Blob
+from farm.config import Strict
+from farm.inventory import Device
+
+
+class FileRef(Strict):
+    """A host file named by its hash."""
+
+    path: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    size: int = Field(ge=0)
+    executable: bool = False
+
+    def blob(self) -> Blob:
+        """The same, as agents take it."""
+        return Blob(Path(self.path), self.sha256, self.size, self.executable)
+
+
+class BundleRef(Strict):
+    """One engine build for one ABI, and how its runner is called."""
+
+    engine: str
+    version: str
+    abi: str
+    digest: str
+    files: dict[str, FileRef] = Field(min_length=1)
+    runner: tuple[str, ...]
+    env: dict[str, str] = Field(default_factory=dict)
+    level: Literal[0, 1, 2]
+
+
+class InputRef(Strict):
+    """One input tensor of a case."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: FileRef
+
+
+class CaseJob(Strict):
+    """One case on one device at one engine version."""
+
+    case: str
+    role: Literal["head", "base", "confirm"]
+    device: Device
+    bundle: BundleRef
+    model: FileRef
+    model_format: Literal["refrt", "onnx"]
+    inputs: tuple[InputRef, ...]
+    golden: str = Field(description="folder of the golden trace")
+    canonical: str | None = Field(default=None, description="folder of the canonical trace")
+    profile: str
+    backend: str = "cpu"
+    precision: str = "fp32"
+    iterations: int = Field(default=1, ge=1, le=1000)
+    seconds: float = Field(default=120.0, gt=0)
+    emulators: dict[str, str] = Field(default_factory=dict, description="emulator name -> program on this host")
+    python: str = ""

@@ -1,0 +1,179 @@
+"""One call of a runner on one device: request out, checked result back, every way to fail told apart."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.base import Agent, Completed
+from engine.contract.errors import (
+    ConfigError,
+    DeviceUnavailable,
+    LockstepError,
+    RunnerCrashed,
+    RunnerError,
+    RunnerHung,
+    RunnerNonsense,
+    UnsupportedError,
+)
+from engine.contract.names import inside
+from engine.contract.request import ModelFile, Request, TensorFile
+from engine.contract.result import OutputRecord, Result, parse_result
+from engine.digest import bytes_digest
+from engine.places import state_root
+from farm.casejob import CaseJob
+
+_SIGNALS = {4: "SIGILL: it was built for instructions this CPU lacks", 9: "SIGKILL", 11: "SIGSEGV", 6: "SIGABRT"}
+
+
+def make_agent(job: CaseJob) -> Agent:
+    """The agent for the device's link, found by the link's file name below ``agents/``."""
+    device = job.device
+    root = state_root() / "devices" / device.name
+    if device.link.kind == "local":
+        return importlib.import_module("agents.local").LocalAgent(device.name, job.bundle.abi, root=root)  # type: ignore[no-any-return]
+    emulator = None
+    if device.link.emulator is not None:
+        program = job.emulators.get(device.link.emulator)
+        if not program:
+            raise DeviceUnavailable(
+                f"{device.name}: {device.link.emulator} is not installed", hint="type: make setup", device=device.name
+            )
+        emulator = Path(program)
+    module = importlib.import_module("agents.emulated")
+    return module.EmulatedAgent(  # type: ignore[no-any-return]
+        device.name, job.bundle.abi, root=root, emulator=emulator, cpu=device.link.cpu or ""
+    )
+
+
+@dataclass
+class RunnerCall:
+    """Calls the runner of ``job`` through ``agent``; sums the seconds spent in runners."""
+
+    job: CaseJob
+    agent: Agent
+    guard: Callable[[], None]
+    attempt: int = 1
+    runner_seconds: float = 0.0
+    folder: str = ""
+
+    def model_file(self) -> ModelFile:
+        """The model as the runner sees it from its working directory."""
+        return ModelFile(_blob_path(self.job.model.sha256), self.job.model.sha256, self.job.model_format)
+
+    def input_files(self) -> tuple[TensorFile, ...]:
+        """The inputs as the runner sees them."""
+        return tuple(
+            TensorFile(entry.name, entry.dtype, entry.shape, _blob_path(entry.file.sha256), entry.file.sha256)
+            for entry in self.job.inputs
+        )
+
+    def deploy(self) -> None:
+        """Bring bundle, model and inputs; only what the device lacks travels."""
+        files = {name: ref.blob() for name, ref in self.job.bundle.files.items()}
+        self.agent.deploy_bundle(self.job.bundle.digest, files, self.guard)
+        blobs = [self.job.model.blob(), *(entry.file.blob() for entry in self.job.inputs)]
+        self.agent.deploy({blob.sha256: blob for blob in blobs}.values(), self.guard)
+
+    def call(self, request: Request) -> Result:
+        """Run once in a fresh folder; the folder stays until ``finish`` so that tensors can be fetched."""
+        self.finish()
+        self.folder = self.agent.begin_job(request.job)
+        self.agent.send_text(request.to_json(), f"{self.folder}/request.json")
+        self.guard()
+        argv = [*self._runner(), "run", "--request", "request.json", "--out", "out"]
+        done = self.agent.run(argv, self.folder, self.job.bundle.env, request.limits.seconds)
+        self.runner_seconds += done.seconds
+        if done.timed_out or done.exit_code != 0:
+            raise self._fault(done, request.limits.seconds)
+        try:
+            text = self.agent.fetch(f"{self.folder}/out/result.json", request.limits.result_bytes)
+        except LockstepError as error:
+            raise RunnerNonsense(
+                f"{self._who()}: exit code 0 but no usable result.json ({error.message})",
+                hint="`lockstep contract check RUNNER` shows what the contract asks",
+            ) from error
+        result = parse_result(text)
+        if result.job != request.job:
+            raise RunnerNonsense(f"{self._who()}: answers job {result.job!r}, asked was {request.job!r}")
+        return result
+
+    def output_bytes(self, output: OutputRecord, limit: int) -> bytes:
+        """The bytes of one final output, checked against its digest."""
+        return self._tensor(output.path, output.digest, limit)
+
+    def layer_bytes(self, path: str, digest: str, limit: int) -> bytes:
+        """The bytes of one kept layer, checked against its digest."""
+        return self._tensor(path, digest, limit)
+
+    def finish(self) -> None:
+        """Remove the folder of the last call."""
+        if self.folder:
+            self.agent.end_job(self.folder)
+            self.folder = ""
+
+    def _tensor(self, path: str, digest: str, limit: int) -> bytes:
+        inside(Path("out"), path)
+        data = self.agent.fetch(f"{self.folder}/out/{path}", limit)
+        if bytes_digest(data) != digest:
+            raise RunnerNonsense(f"{self._who()}: {path} does not have the digest its result states")
+        return data
+
+    def _runner(self) -> list[str]:
+        """The runner's argv: names of bundle files become paths into the bundle."""
+        folder = f"../../bundles/{self.job.bundle.digest}"
+        argv = []
+        for word in self.job.bundle.runner:
+            name = word.removeprefix("./")
+            if word == "{python}":
+                argv.append(self.job.python)
+            elif name in self.job.bundle.files:
+                argv.append(f"{folder}/{name}")
+            elif word.startswith("./"):
+                raise ConfigError(
+                    f"engine {self.job.bundle.engine}: runner {word!r} is not among the files of {self.job.bundle.abi}",
+                    hint=f"files: {', '.join(sorted(self.job.bundle.files))}",
+                )
+            else:
+                argv.append(word)
+        return argv
+
+    def _who(self) -> str:
+        return f"{self.job.bundle.engine} on {self.job.device.name}"
+
+    def _fault(self, done: Completed, seconds: float) -> LockstepError:
+        tail = done.stderr.decode(errors="replace").strip()[-600:]
+        facts = {"device": self.job.device.name, "exit_code": done.exit_code, "stderr": tail}
+        if not done.timed_out and done.exit_code == 3:
+            return UnsupportedError(f"{self._who()}: not supported: {tail or 'no reason given'}", **facts)
+        if not done.timed_out and done.exit_code == 2:
+            return RunnerError(f"{self._who()}: the runner refused the request: {tail or 'no reason given'}", **facts)
+        if not self.agent.still_answers():
+            return DeviceUnavailable(
+                f"{self.job.device.name}: the device stopped answering while {self.job.bundle.engine} ran",
+                hint="`lockstep doctor`, then run again",
+                **facts,
+            )
+        if done.timed_out:
+            return RunnerHung(
+                f"{self._who()}: no result within {seconds:.0f} s; the device still answers, so the engine hangs",
+                hint="raise `seconds` of the case if the model is that slow, or look into the engine",
+                **facts,
+            )
+        if done.exit_code == 4:
+            return RunnerCrashed(f"{self._who()}: the runtime failed: {tail or 'no reason given'}", **facts)
+        signal = done.signal
+        how = _SIGNALS.get(signal, f"signal {signal}") if signal else f"exit code {done.exit_code}"
+        return RunnerCrashed(f"{self._who()}: crashed ({how}){': ' + tail if tail else ''}", **facts)
+
+
+def _blob_path(sha256: str) -> str:
+    return f"../../blobs/{sha256}"
+
+
+def job_name(job: CaseJob) -> str:
+    """Name of one call: plain characters only, unique enough for a folder."""
+    return f"{job.role}-{job.case}-{time.time_ns():x}"
