@@ -1,0 +1,71 @@
+// Vectors of floats, written once for every instruction set.
+//
+// The vector extensions of clang and gcc give one type that becomes AVX2, SSE2, NEON or plain scalar code. Each
+// lane is one IEEE operation of its own, so the width never shows in the bits; that holds as long as lanes are
+// different outputs and no reduction ever runs across them. Contraction must be off (-ffp-contract=off).
+//
+// Comparisons and selects follow one rule: `select(condition, a, b)` with `<` or `>` is false for NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#define REFRT_INLINE inline __attribute__((always_inline))
+
+namespace refrt {
+
+#if defined(__AVX__)
+constexpr size_t kLanes = 8;
+#else
+constexpr size_t kLanes = 4;
+#endif
+
+// Register block of the matrix kernels: kTileRows broadcast operands against kTileVectors vectors. Sixteen
+// registers hold 6 x 2 sums, two vectors, one broadcast and one product.
+#if defined(__AVX__) || defined(__SSE2__) || defined(__aarch64__)
+constexpr size_t kTileRows = 6;
+constexpr size_t kTileVectors = 2;
+#else
+constexpr size_t kTileRows = 4;
+constexpr size_t kTileVectors = 1;
+#endif
+constexpr size_t kTileColumns = kTileVectors * kLanes;
+
+typedef float VFloat __attribute__((vector_size(kLanes * sizeof(float))));
+typedef int32_t VMask __attribute__((vector_size(kLanes * sizeof(int32_t))));
+
+REFRT_INLINE VFloat load(const float* p) {
+  VFloat v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+REFRT_INLINE void store(float* p, VFloat v) { std::memcpy(p, &v, sizeof v); }
+
+// The first n lanes, 0 < n <= kLanes.
+REFRT_INLINE void store_some(float* p, VFloat v, size_t n) { std::memcpy(p, &v, n * sizeof(float)); }
+
+// Adding a scalar to a zero vector would turn -0 into +0; building the vector lane by lane keeps every bit.
+REFRT_INLINE VFloat splat(float x) {
+  VFloat v;
+  for (size_t i = 0; i < kLanes; ++i) v[i] = x;
+  return v;
+}
+
+// The same name for a vector and for the scalar of a row's end, so that both run one source.
+template <class T>
+T broadcast(float x);
+template <>
+REFRT_INLINE float broadcast<float>(float x) {
+  return x;
+}
+template <>
+REFRT_INLINE VFloat broadcast<VFloat>(float x) {
+  return splat(x);
+}
+
+REFRT_INLINE float select(bool condition, float a, float b) { return condition ? a : b; }
+REFRT_INLINE VFloat select(VMask condition, VFloat a, VFloat b) { return condition ? a : b; }
+
+}  // namespace refrt
