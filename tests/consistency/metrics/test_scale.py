@@ -1,0 +1,42 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from consistency.metrics import scale_of
+from consistency.records import Scale
+
+
+def test_outliers_do_not_move_the_percentile():
+    values = np.ones(10_000, np.float32)
+    values[0] = 1e6
+    assert scale_of(values).p999 == 1.0
+    assert scale_of(values).max_abs == 1e6
+
+
+def test_non_finite_values_are_left_out():
+    assert scale_of(np.array([3.0, -4.0, np.nan, np.inf])) == Scale(rms=math.sqrt(12.5), p999=4.0, max_abs=4.0)
+
+
+@pytest.mark.parametrize("array", [np.zeros((0, 4)), np.zeros(5), np.full(3, np.nan), np.zeros(3, np.int8)])
+def test_nothing_to_scale_by_is_zero(array):
+    assert scale_of(array) == Scale(0.0, 0.0, 0.0)
+
+
+def test_subnormals_do_not_vanish():
+    assert scale_of(np.full(4, 1e-45, np.float32)).rms > 0
+    assert scale_of(np.full(4, 5e-324)).rms == 5e-324
+
+
+def test_integers_at_the_end_of_their_range():
+    assert scale_of(np.array([-128, 127], np.int8)).max_abs == 128.0
+
+
+@given(hnp.arrays(st.sampled_from([np.float16, np.float32, np.float64, np.int64]), st.integers(0, 50)))
+def test_scale_is_ordered_and_never_nan(array):
+    scale = scale_of(array)
+    assert 0 <= scale.rms <= scale.max_abs * (1 + 1e-12)
+    assert 0 <= scale.p999 <= scale.max_abs
