@@ -172,7 +172,8 @@ def resize_bilinear(image: np.ndarray, height: int, width: int) -> np.ndarray:
     rows = wide[low] * (one - weight)[:, None, None] + wide[high] * weight[:, None, None]
     low, high, weight = _axis(image.shape[1], width)
     pixels = rows[:, low] * (one - weight)[None, :, None] + rows[:, high] * weight[None, :, None]
-    return ((pixels + (1 << (2 * WEIGHT_BITS - 1))) >> (2 * WEIGHT_BITS)).astype(np.uint8)
+    blended: np.ndarray = (pixels + (1 << (2 * WEIGHT_BITS - 1))) >> (2 * WEIGHT_BITS)
+    return blended.astype(np.uint8)
 
 
 def _axis(old: int, new: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

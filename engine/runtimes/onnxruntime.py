@@ -1,0 +1,62 @@
+"""ONNX Runtime on the CPU: the one door to it in this package. Optimisation off, one thread, FP32 as written."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnxruntime as ort
+
+from engine.contract.errors import ModelError, UnsupportedError
+
+PROVIDER = "CPUExecutionProvider"
+FATAL_ONLY = 4
+
+
+def version() -> str:
+    """Version of the runtime."""
+    return str(ort.__version__)
+
+
+def run(model: bytes, inputs: Mapping[str, np.ndarray], wanted: Sequence[str]) -> list[np.ndarray]:
+    """The tensors ``wanted`` of one run of an ONNX ``model``, in that order.
+
+    Raises ``ModelError`` when the model cannot be loaded or run on these inputs, ``UnsupportedError`` when
+    the runtime lacks an operator or a result is no dense tensor.
+    """
+    session = _session(model)
+    missing = [node.name for node in session.get_inputs() if node.name not in inputs]
+    if missing:
+        raise ModelError(f"the model's input {missing[0]!r} is not given", hint="add it to the case's inputs")
+    try:
+        results = session.run(list(wanted), dict(inputs))
+    except Exception as error:
+        raise ModelError(
+            f"ONNX Runtime cannot run the model: {_first_line(error)}", hint="check the shapes and types of its inputs"
+        ) from error
+    for name, result in zip(wanted, results, strict=True):
+        if not isinstance(result, np.ndarray) or result.dtype == object:
+            raise UnsupportedError(f"layer {name!r} is no dense tensor", hint="only tensors of numbers are compared")
+    return list(results)
+
+
+def _session(model: bytes) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = FATAL_ONLY
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ort.InferenceSession(model, options, providers=[PROVIDER])
+    except Exception as error:
+        words = _first_line(error)
+        if type(error).__name__ == "NotImplemented":
+            raise UnsupportedError(f"ONNX Runtime lacks an operator: {words}", hint="take another model") from error
+        raise ModelError(f"ONNX Runtime cannot load the model: {words}", hint="check it with onnx.checker") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:400] if str(error).strip() else type(error).__name__
