@@ -9,7 +9,6 @@ setup` needs this module before any package is installed.
 from __future__ import annotations
 
 import concurrent.futures
-import fcntl
 import fnmatch
 import hashlib
 import json
@@ -19,12 +18,12 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.contract.errors import MissingToolError
+from engine.locking import exclusive
 
 RELEASE = "bookworm"
 LISTS_LIVE_SECONDS = 3600
@@ -79,8 +78,7 @@ def unpack(group: Group, cache: Path, progress: Progress = silent) -> Path:
     if (folder / "manifest.json").is_file():
         return folder / "tree"
     base = cache / "debian"
-    base.mkdir(parents=True, exist_ok=True)
-    with _locked(base / "lock", progress):
+    with exclusive(base / "lock", lambda: progress(f"{group.name}: waiting for another process that unpacks packages")):
         if not (folder / "manifest.json").is_file():
             _publish(group, folder, Apt.prepare(base / "apt"), progress)
     return folder / "tree"
@@ -131,17 +129,6 @@ def _unpack_one(deb: Path, tree: Path, keep: Sequence[str]) -> dict[str, str]:
     with deb.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return {"package": name, "version": version.replace("%3a", ":"), "sha256": digest}
-
-
-@contextmanager
-def _locked(path: Path, progress: Progress) -> Iterator[None]:
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("waiting for another process that unpacks packages")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 @dataclass(frozen=True)

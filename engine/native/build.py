@@ -58,7 +58,7 @@ TARGETS = {
 }
 
 
-def source_hash(native: Path = NATIVE) -> str:
+def source_hash(native: Path) -> str:
     """SHA-256 over the paths and bytes of all C++ sources: what a binary tells about its own origin."""
     digest = hashlib.sha256()
     for path in sorted(native.rglob("*")):
@@ -68,7 +68,7 @@ def source_hash(native: Path = NATIVE) -> str:
     return digest.hexdigest()
 
 
-def operator_includes(native: Path = NATIVE) -> str:
+def operator_includes(native: Path) -> str:
     """The generated ``ops/all.inc``: one include per operator file, so that a new operator is one new file."""
     names = sorted(path.name for path in (native / "ops").glob("*.cpp") if path.name not in KERNEL_OPS)
     return "".join(f'#include "ops/{name}"\n' for name in names)
@@ -81,7 +81,7 @@ def build(abi: str, flavour: str, out: Path, toolchain: Toolchain, *, sanitize: 
     with tempfile.TemporaryDirectory(prefix="refrt-") as scratch:
         generated = Path(scratch) / "gen"
         (generated / "ops").mkdir(parents=True)
-        (generated / "ops" / "all.inc").write_text(operator_includes())
+        (generated / "ops" / "all.inc").write_text(operator_includes(NATIVE))
         flags = [*compile_flags(abi, flavour, toolchain, sanitize=sanitize), f"-I{generated}", f"-I{NATIVE}"]
         objects = []
         for unit in sorted(NATIVE.glob("unity_*.cpp")):
@@ -97,7 +97,7 @@ def build(abi: str, flavour: str, out: Path, toolchain: Toolchain, *, sanitize: 
 def compile_flags(abi: str, flavour: str, toolchain: Toolchain, *, sanitize: bool = False) -> list[str]:
     """All flags of a translation unit but its include folders."""
     target = TARGETS[abi]
-    defines = [f'-DREFRT_VERSION="{_version()}"', f'-DREFRT_SOURCE_HASH="{source_hash()}"']
+    defines = [f'-DREFRT_VERSION="{_version()}"', f'-DREFRT_SOURCE_HASH="{source_hash(NATIVE)}"']
     flags = [f"--target={target.triple}", f"--sysroot={toolchain.root}", *COMMON, *target.machine, *FLAVOURS[flavour]]
     return [*flags, *defines, *(SANITIZE if sanitize else ())]
 
