@@ -172,9 +172,7 @@ class Agent(ABC):
         missing = {target: blob for target, blob in wanted.items() if target not in present}
         need = sum(blob.size for blob in missing.values())
         if missing and self._free_bytes() < need + RESERVE_BYTES:
-            raise StorageFull(
-                f"{self.name}: {need} bytes do not fit", hint="free room on the device", device=self.name
-            )
+            raise StorageFull(f"{self.name}: {need} bytes do not fit", hint="free room on the device", device=self.name)
         for target, blob in missing.items():
             guard()
             self._place(target, blob)

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -65,9 +65,7 @@ class HostAgent(Agent):
             start_new_session=True,
         )
 
-    def _wait(
-        self, process: subprocess.Popen[bytes], deadline: float, out: IO[bytes], err: IO[bytes]
-    ) -> Completed:
+    def _wait(self, process: subprocess.Popen[bytes], deadline: float, out: IO[bytes], err: IO[bytes]) -> Completed:
         begun = time.monotonic()
         timed_out = False
         try:
@@ -138,10 +136,8 @@ class HostAgent(Agent):
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """End the program and every child it left in its session."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     process.wait()
 
 

@@ -50,7 +50,9 @@ def read_yaml(path: Path) -> Any:
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", hint="run from the top of the repository, or name it") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}", hint="check the file's permissions and encoding") from error
+        raise ConfigError(
+            f"{path}: cannot be read: {error}", hint="check the file's permissions and encoding"
+        ) from error
     try:
         return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader subclass
     except (yaml.YAMLError, RecursionError) as error:
@@ -69,13 +71,13 @@ def validate(document: object, model: type[M], source: str) -> M:
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        lines = [_complaint(fault, model, document) for fault in error.errors()]  # type: ignore[arg-type]
+        lines = [_complaint(fault, model) for fault in error.errors()]  # type: ignore[arg-type]
         raise ConfigError(
             f"{source}: " + "; ".join(lines), hint="mend the keys named above; docs/ shows a complete example"
         ) from error
 
 
-def _complaint(fault: dict[str, Any], model: type[BaseModel], document: object) -> str:
+def _complaint(fault: dict[str, Any], model: type[BaseModel]) -> str:
     location = fault["loc"]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
     if fault["type"] != "extra_forbidden":

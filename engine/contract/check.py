@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from engine.contract.errors import RunnerNonsense
 
 T = TypeVar("T")
-K = TypeVar("K", int, str, float, bool)
 
 MAX_NAME = 4096
 MAX_RANK = 16
@@ -64,7 +64,7 @@ class Fields:
         value = self._typed(key, (int, float), _REQUIRED if default is None else default)
         assert isinstance(value, (int, float))  # noqa: S101 - narrowed by _typed
         number = float(value)
-        if number != number or number in (float("inf"), float("-inf")):
+        if not math.isfinite(number):
             raise RunnerNonsense(f"{self.where}.{key} is not finite")
         return number
 

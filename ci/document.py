@@ -1,0 +1,225 @@
+"""``verdict.json`` and ``layers.parquet`` of a run, from its outcomes: the only two files reports read."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ci.judge import CaseOutcome
+from ci.options import NotTested
+from ci.plan import Matrix
+from consistency.records import CaseVerdict, ChipPairVerdict, LayerVerdict, Worst
+
+_WORST_FIELDS = ("layer", "metric", "measured", "bound", "would_pass")
+
+
+@dataclass(frozen=True)
+class PairOutcome:
+    """Two devices compared on one case."""
+
+    a: str
+    b: str
+    case: str
+    verdict: ChipPairVerdict
+
+
+def device_entry(
+    name: str, outcomes: Sequence[CaseOutcome], listed: Mapping[str, Any], left_out: NotTested | None
+) -> dict[str, Any]:
+    """One device: what it is, whether it was tested, and its fingerprint."""
+    own = [outcome for outcome in outcomes if outcome.device.name == name]
+    answered = [outcome for outcome in own if outcome.answer]
+    fingerprint = dict(answered[0].answer["fingerprint"]) if answered else {}
+    troubled = next((outcome.reason for outcome in own if not outcome.answer), None)
+    reason = left_out.reason if left_out else troubled
+    return {**listed, "tested": bool(answered), "state": "ready" if answered else "not tested", "reason": reason,
+            "fingerprint": fingerprint}  # fmt: skip
+
+
+def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
+    """One case on one device."""
+    verdict, answer = outcome.verdict, outcome.answer
+    first = list(verdict.first_deviating) if verdict else []
+    return {
+        "case": outcome.prepared.case.id,
+        "model": outcome.prepared.case.model,
+        "device": outcome.device.name,
+        "chip": outcome.device.chip,
+        "status": outcome.status,
+        "notes": list(outcome.notes),
+        "first_deviating_layers": first,
+        "first_deviating_layer": first[0] if first else None,
+        "reason": outcome.reason,
+        "worst": _worst(verdict.worst) if verdict else None,
+        "coverage": _coverage(verdict, len(outcome.prepared.golden.layers)),
+        "tasks": [dataclasses.asdict(task) for task in outcome.tasks],
+        "outputs": [_output(layer) for layer in verdict.outputs] if verdict else [],
+        "changed": _changed(verdict),
+        "expectation": _expectation(verdict),
+        "effective": dict(answer.get("effective", {})),
+        "requested": dict(answer.get("requested", {})),
+        "latency_ms": _latency(answer),
+        "attempts": outcome.job.attempts,
+        "traffic": {**answer.get("traffic", {}), "layer_bytes": answer.get("layer_bytes", 0)},
+        "profile": verdict.profile if verdict else outcome.prepared.case.profile,
+    }
+
+
+def _worst(worst: Worst | None) -> dict[str, Any] | None:
+    return None if worst is None else {name: getattr(worst, name) for name in _WORST_FIELDS}
+
+
+def _coverage(verdict: CaseVerdict | None, expected: int) -> dict[str, int]:
+    if verdict is None:
+        return {"paired": 0, "expected": expected, "not_observable": 0, "missing": expected}
+    found = verdict.coverage
+    return {
+        "paired": found.paired,
+        "expected": found.expected,
+        "not_observable": found.not_observable,
+        "missing": found.missing + found.not_compared,
+    }
+
+
+def _output(layer: LayerVerdict) -> dict[str, Any]:
+    return {
+        "name": layer.id,
+        "digest": layer.observed.digest if layer.observed else None,
+        "matched": layer.matched,
+    }
+
+
+def _changed(verdict: CaseVerdict | None) -> dict[str, Any]:
+    if verdict is None:
+        return {
+            "against": "none",
+            "layers_changed": 0,
+            "outputs_changed": [],
+            "first_changed_layer": None,
+            "reason": None,
+        }
+    changed = verdict.changed
+    return {
+        "against": changed.against,
+        "layers_changed": changed.layers_changed,
+        "outputs_changed": list(changed.outputs_changed),
+        "first_changed_layer": changed.first_changed_layer,
+        "reason": changed.reason or None,
+    }
+
+
+def _expectation(verdict: CaseVerdict | None) -> dict[str, Any] | None:
+    if verdict is None or verdict.expectation is None:
+        return None
+    found = verdict.expectation
+    return {"status": found.state, "owner": found.owner, "reason": found.reason, "expires": found.expires}
+
+
+def _latency(answer: Mapping[str, Any]) -> dict[str, float | None]:
+    latency: dict[str, float | None] = {"plain": None, "instrumented": None}
+    for entry in answer.get("passes", ()):
+        if entry["kind"] in latency and latency[entry["kind"]] is None:
+            latency[entry["kind"]] = entry["latency_ns"] / 1e6
+    return latency
+
+
+def pair_entry(pair: PairOutcome) -> dict[str, Any]:
+    """One chip pair on one case."""
+    verdict = pair.verdict
+    first = verdict.first_deviating[0] if verdict.first_deviating else verdict.first_split
+    status = "inconclusive" if verdict.status == "inconclusive_needs_tensors" else verdict.status
+    return {
+        "a": pair.a,
+        "b": pair.b,
+        "case": pair.case,
+        "status": status,
+        "bit_identical": verdict.bit_identical,
+        "layers_equal": verdict.layers_equal,
+        "layers_compared": verdict.layers_compared,
+        "first_deviating_layer": first,
+        "reason": verdict.reason,
+        "worst": _worst(verdict.worst),
+    }
+
+
+def coverage(matrix: Matrix, outcomes: Sequence[CaseOutcome], required: Sequence[str]) -> dict[str, int]:
+    """Totals over the whole run; they equal the sums of the cases."""
+    entries = [case_entry(outcome)["coverage"] for outcome in outcomes]
+    tested = {outcome.device.name for outcome in outcomes if outcome.answer}
+    emulated = {device.name for device, _ in matrix.devices if device.link.kind == "emulated"}
+    fingerprints = [outcome.answer["fingerprint"] for outcome in outcomes if outcome.answer]
+    return {
+        "layers_paired": sum(entry["paired"] for entry in entries),
+        "layers_expected": sum(entry["expected"] for entry in entries),
+        "layers_not_observable": sum(entry["not_observable"] for entry in entries),
+        "layers_constant": sum(len(outcome.prepared.golden.constant) for outcome in outcomes),
+        "devices_tested": len(tested),
+        "devices_required": len(required),
+        "devices_real": len(tested - emulated),
+        "devices_emulated": len(tested & emulated),
+        "distinct_dispatch": len({(entry["bundle"], entry["dispatch"]) for entry in fingerprints}),
+    }
+
+
+def traffic(outcomes: Sequence[CaseOutcome]) -> dict[str, int]:
+    """Bytes that moved for the cases, models and inputs cached."""
+    answers = [outcome.answer for outcome in outcomes if outcome.answer]
+    return {
+        "bytes_to_devices": sum(answer["traffic"]["to_device"] for answer in answers),
+        "bytes_from_devices": sum(answer["traffic"]["from_device"] for answer in answers),
+        "layer_bytes": sum(answer["layer_bytes"] for answer in answers),
+    }
+
+
+def layer_rows(outcomes: Sequence[CaseOutcome], matrix: Matrix) -> Iterator[dict[str, Any]]:
+    """One row per case, device and expected layer, in topological order."""
+    for outcome in outcomes:
+        if outcome.verdict is None:
+            continue
+        canonical = matrix.canonical.get(outcome.prepared.case.id)
+        digests = {layer.id: layer.digest for layer in canonical.layers} if canonical else {}
+        golden = outcome.prepared.golden.by_id()
+        for layer in outcome.verdict.layers:
+            reference = golden[layer.id]
+            yield {
+                "case": outcome.prepared.case.id,
+                "device": outcome.device.name,
+                "chip": outcome.device.chip,
+                "model": outcome.prepared.case.model,
+                "layer": layer.id,
+                "index": layer.index,
+                "op": layer.op,
+                "dtype": reference.dtype,
+                "shape": "x".join(map(str, reference.shape)),
+                "canonical_digest": digests.get(layer.id),
+                "base_digest": layer.base_digest,
+                **_measured(layer),
+            }
+
+
+def _measured(layer: LayerVerdict) -> dict[str, Any]:
+    metrics, observed = layer.metrics, layer.observed
+    names = ("max_abs", "scaled_rms", "scaled_p999", "rmse", "sqnr_db", "cosine", "norm_ratio", "over_bound", "count",
+             "worst_index", "worst_got", "worst_ref")  # fmt: skip
+    return {
+        "status": layer.status,
+        "matched": layer.matched,
+        "backend": observed.backend if observed else None,
+        "segment": observed.segment if observed else None,
+        "digest": observed.digest if observed else None,
+        "covers": "\n".join(observed.covers) if observed else None,
+        **({name: getattr(metrics, name) for name in names} if metrics else {}),
+        "bound": layer.bound,
+        "would_pass": layer.would_pass,
+        **dataclasses.asdict(layer.nonfinite),
+        "introduced": layer.introduced,
+        "reason": layer.reason,
+    }
+
+
+def host_facts() -> dict[str, str]:
+    """The machine that ran the farm; no host name, no user name."""
+    return {"system": platform.system(), "machine": platform.machine(), "python": platform.python_version()}

@@ -1,0 +1,153 @@
+"""The gate: build, deploy, run, compare, report; one function per phase, in the order of ``architecture.md``."""
+
+from __future__ import annotations
+
+import datetime
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from ci.builds import EngineSource, base_source, bundles, head_source
+from ci.console import Console, Phases
+from ci.judge import CaseOutcome, Judge, confirm
+from ci.options import GateOptions, NotTested, select
+from ci.plan import EngineUnderTest, Matrix, case_job, plan, referee_device
+from ci.prepare import model_file, mutant, prepare_cases
+from ci.runfolder import GateRun, RunFolder
+from engine.contract.errors import MissingToolError
+from engine.contract.trace import Trace
+from engine.places import cache_root
+from engine.toolchain import emulator
+from farm.inventory import Device, load_fleet
+from farm.jobs import JobSpec, Role, RunSpec, RunSummary
+from farm.references import canonical_trace
+from farm.session import FarmSession
+from farm.store.jobs import create_run
+from farm.suites import Case, find_suite, load_suite
+
+EXECUTOR = "farm.execution:execute_job"
+REFEREE = "refrt"
+REFEREE_ABIS = ("x86-64-v3", "x86-64")
+
+
+def run_gate(options: GateOptions, console: Console) -> GateRun:
+    """Run one gate; raises ``LockstepError`` for usage and configuration, returns a verdict for everything else."""
+    started = datetime.datetime.now(datetime.UTC)
+    phases = Phases(console.say)
+    head = head_source(options.root, options.engine, options.artifacts)
+    suite = load_suite(find_suite(options.root / "suites", options.suite))
+    selection = select(options, load_fleet(options.devices_file), suite, head.manifest)
+    devices, emulators, missing = _usable(selection.devices)
+    with FarmSession(executor=EXECUTOR) as farm:
+        with phases.phase("models and golden traces"):
+            cases = prepare_cases(suite, selection.cases, console.say)
+        matrix = Matrix(devices, cases, emulators=emulators, profile=options.profile)
+        models: dict[str, Path] = {case.case.id: case.onnx for case in cases}
+        unaffected: tuple[Case, ...] = ()
+        if options.inject:
+            mutants, concerned = mutant(cases, options.inject)
+            unaffected = tuple(entry.case for entry in cases if entry.case.id not in mutants)
+            models.update(mutants)
+            matrix = replace(matrix, cases=concerned)
+        with phases.phase("engine builds"):
+            under_test = _engine(head, matrix, models, options.root, console)
+            base = _base(options, matrix, console)
+        with phases.phase("canonical traces"):
+            matrix = replace(matrix, canonical=_canonical(options, matrix, console))
+        judge = Judge(matrix, options.root, head.manifest.name, head.manifest.level)
+        with phases.phase("jobs on devices"):
+            summary = _run(farm, plan(matrix, under_test, base), options, console)
+        with phases.phase("comparison"):
+            outcomes = judge.outcomes(summary)
+        with phases.phase("confirmation"):
+            outcomes = _confirmed(farm, matrix, under_test, outcomes, options, console)
+    left = [*selection.not_tested, *missing, *_unaffected(unaffected)]
+    run = RunFolder(options, started, selection, head, base, matrix, outcomes, tuple(left), summary)
+    with phases.phase("report"):
+        return run.write(phases)
+
+
+def _usable(
+    chosen: tuple[tuple[Device, str], ...],
+) -> tuple[tuple[tuple[Device, str], ...], dict[str, str], list[NotTested]]:
+    """Devices whose emulator is there; the others count as not tested, with what to install."""
+    usable, emulators, missing = [], {}, []
+    for device, abi in chosen:
+        try:
+            if device.link.emulator:
+                emulators[device.link.emulator] = str(emulator(device.link.emulator))
+            usable.append((device, abi))
+        except MissingToolError as error:
+            missing.append(NotTested("device", device.name, error.message, error.hint, device.required))
+    return tuple(usable), emulators, missing
+
+
+def _unaffected(cases: tuple[Case, ...]) -> list[NotTested]:
+    return [
+        NotTested("case", case.id, "the injected fault is in another model", "run without --inject", required=False)
+        for case in cases
+    ]
+
+
+def _engine(
+    source: EngineSource, matrix: Matrix, models: dict[str, Path], root: Path, console: Console
+) -> EngineUnderTest:
+    built = bundles(source, (abi for _, abi in matrix.devices), console.say)
+    files = {entry.case.id: model_file(entry, source, models[entry.case.id], root) for entry in matrix.cases}
+    return EngineUnderTest(source, built, files)
+
+
+def _base(options: GateOptions, matrix: Matrix, console: Console) -> EngineUnderTest | None:
+    if options.base is None:
+        return None
+    source = base_source(options.root, options.engine, options.base)
+    known = [(device, abi) for device, abi in matrix.devices if abi in source.manifest.abis]
+    models = {entry.case.id: entry.onnx for entry in matrix.cases}
+    return _engine(source, replace(matrix, devices=tuple(known)), models, options.root, console)
+
+
+def _canonical(options: GateOptions, matrix: Matrix, console: Console) -> dict[str, Trace]:
+    """Canonical traces by case, each made once by the referee on this host."""
+    source = head_source(options.root, REFEREE, None)
+    abi = _host_abi()
+    device = referee_device(abi)
+    built = bundles(source, [abi], console.say)
+    models = {entry.case.id: model_file(entry, source, entry.onnx, options.root) for entry in matrix.cases}
+    referee = EngineUnderTest(source, built, models)
+    jobs = [case_job(replace(matrix, profile=None), referee, entry, device, abi, "head") for entry in matrix.cases]
+    with ThreadPoolExecutor(2) as pool:
+        traces = pool.map(lambda job: canonical_trace(job, cache_root()), jobs)
+        return {job.case: trace for job, trace in zip(jobs, traces, strict=True)}
+
+
+def _host_abi() -> str:
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        flags = ""
+    return REFEREE_ABIS[0] if " avx2" in flags and " fma" in flags and " bmi2" in flags else REFEREE_ABIS[1]
+
+
+def _run(farm: FarmSession, jobs: list[JobSpec], options: GateOptions, console: Console) -> RunSummary:
+    spec = RunSpec(suite=options.suite, engine=options.engine, command=options.command)
+    run_id = create_run(farm.store, spec, jobs)
+    return farm.run(run_id, on_update=console.jobs)
+
+
+def _confirmed(
+    farm: FarmSession,
+    matrix: Matrix,
+    engine: EngineUnderTest,
+    outcomes: list[CaseOutcome],
+    options: GateOptions,
+    console: Console,
+) -> list[CaseOutcome]:
+    """Failures and crashes run a second time before they count."""
+    doubtful = {
+        (entry.prepared.case.id, entry.device.name) for entry in outcomes if entry.status in ("fail", "crashed")
+    }
+    if not doubtful:
+        return outcomes
+    console.say(f"confirming {len(doubtful)} failures on a second run")
+    jobs = [job for job in plan(matrix, engine, None, Role.CONFIRM) if (job.case, job.device) in doubtful]
+    return confirm(outcomes, _run(farm, jobs, options, console))

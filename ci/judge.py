@@ -1,0 +1,175 @@
+"""From the ended jobs of a run to a verdict per case and device, chip pairs and bit-identity."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from consistency.verdict import judge_case
+
+from ci.expectations import find_expectation
+from ci.plan import Matrix
+from ci.prepare import PreparedCase
+from consistency.records import BaseEvidence, CaseEvidence, CaseVerdict, Expectation, PlainRun, Stats, TaskResult
+from engine.contract.errors import RunnerNonsense
+from engine.contract.trace import Trace
+from engine.models.tasks import check_tasks
+from farm.evidence import observed_layers, observed_outputs, reference_layers
+from farm.execution import output_array
+from farm.inventory import Device
+from farm.jobs import JobError, JobView, Role, RunSummary
+
+
+@dataclass(frozen=True)
+class CaseOutcome:
+    """One case on one device: its verdict, or why there is none."""
+
+    prepared: PreparedCase
+    device: Device
+    abi: str
+    status: str
+    reason: str
+    job: JobView
+    verdict: CaseVerdict | None = None
+    notes: tuple[str, ...] = ()
+    tasks: tuple[TaskResult, ...] = ()
+
+    @property
+    def answer(self) -> Mapping[str, Any]:
+        """What the device answered; empty when it did not."""
+        return self.job.result or {}
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges a run's jobs against the references of its matrix."""
+
+    matrix: Matrix
+    root: Path
+    engine: str
+    level: int
+    today: datetime.date = field(default_factory=datetime.date.today)
+
+    def outcomes(self, summary: RunSummary) -> list[CaseOutcome]:
+        """One outcome per case and device, in matrix order."""
+        found = []
+        for device, abi in self.matrix.devices:
+            for prepared in self.matrix.cases:
+                head = summary.of(prepared.case.id, device.name, Role.HEAD)
+                if head is not None:
+                    base = summary.of(prepared.case.id, device.name, Role.BASE)
+                    found.append(self._outcome(prepared, device, abi, head, base))
+        return found
+
+    def _outcome(
+        self, prepared: PreparedCase, device: Device, abi: str, head: JobView, base: JobView | None
+    ) -> CaseOutcome:
+        if head.result is None:
+            error = head.error or JobError(type="cancelled", message="the job was cancelled", status="infra")
+            reason = f"{error.message}. {error.hint}" if error.hint else error.message
+            return CaseOutcome(prepared, device, abi, error.status, reason, head)
+        try:
+            expectation = find_expectation(self.root, device.chip_model, prepared.case.id, self.engine)
+            tasks = self._tasks(prepared, head.result)
+            verdict = self._judge(prepared, device, head.result, self._base(prepared, device, base), expectation, tasks)
+        except RunnerNonsense as error:
+            return CaseOutcome(prepared, device, abi, error.status, error.message, head)
+        notes = verdict.notes
+        return CaseOutcome(prepared, device, abi, verdict.status, verdict.reason, head, verdict, notes, tasks)
+
+    def _judge(
+        self,
+        prepared: PreparedCase,
+        device: Device,
+        answer: Mapping[str, Any],
+        base: BaseEvidence | None,
+        expectation: Expectation | None,
+        tasks: tuple[TaskResult, ...],
+    ) -> CaseVerdict:
+        canonical = self.matrix.canonical.get(prepared.case.id)
+        outputs = observed_outputs(answer)
+        stats = {layer.id: layer.stats for layer in outputs if layer.stats is not None}
+        evidence = CaseEvidence(
+            case=prepared.case.id,
+            device=device.name,
+            profile=self.matrix.profile or prepared.case.profile,
+            level=self.level,
+            reference=reference_layers(prepared.golden, canonical),
+            outputs=outputs,
+            plain_runs=_plain_runs(answer, stats),
+            observed=observed_layers(answer),
+            instrumented_outputs=_instrumented(answer),
+            base=base,
+            expectation=expectation,
+            today=self.today.isoformat(),
+            tasks=tasks,
+        )
+        return judge_case(evidence)
+
+    def _tasks(self, prepared: PreparedCase, answer: Mapping[str, Any]) -> tuple[TaskResult, ...]:
+        """The task checks on the plain run's outputs."""
+        references: tuple[Trace | None, ...] = (prepared.golden, self.matrix.canonical.get(prepared.case.id))
+        arrays = {str(record["name"]): output_array(record, references) for record in answer["outputs"]}
+        checked = check_tasks(prepared.case.checks(), arrays)
+        return tuple(
+            TaskResult(task.name, "pass" if task.ok else "fail", task.expected, task.got, task.reason)
+            for task in checked
+        )
+
+    def _base(self, prepared: PreparedCase, device: Device, base: JobView | None) -> BaseEvidence | None:
+        if base is None:
+            return None
+        if base.result is None:
+            return BaseEvidence(status=base.error.status if base.error else "infra")
+        verdict = self._judge(prepared, device, base.result, None, None, self._tasks(prepared, base.result))
+        return BaseEvidence(
+            status=verdict.status,
+            layers={layer.id: layer.digest for layer in observed_layers(base.result)},
+            outputs={str(record["name"]): str(record["digest"]) for record in base.result["outputs"]},
+            first_deviating=verdict.first_deviating,
+        )
+
+
+def _plain_runs(answer: Mapping[str, Any], stats: Mapping[str, Stats]) -> tuple[PlainRun, ...]:
+    plain = [entry for entry in answer["passes"] if entry["kind"] == "plain"]
+    return tuple(
+        PlainRun(entry["iteration"], entry["outputs"], stats if entry["iteration"] == 0 else {}) for entry in plain
+    )
+
+
+def _instrumented(answer: Mapping[str, Any]) -> Mapping[str, str] | None:
+    for entry in answer["passes"]:
+        if entry["kind"] == "instrumented":
+            outputs: Mapping[str, str] = entry["outputs"]
+            return outputs
+    return None
+
+
+def confirm(outcomes: Sequence[CaseOutcome], again: RunSummary) -> list[CaseOutcome]:
+    """A failure counts when a second run gives the same bytes; otherwise the case is ``flaky``."""
+    return [_confirmed(outcome, again) for outcome in outcomes]
+
+
+def _confirmed(outcome: CaseOutcome, again: RunSummary) -> CaseOutcome:
+    second = again.of(outcome.prepared.case.id, outcome.device.name, Role.CONFIRM)
+    if second is None:
+        return outcome
+    if second.result is None:
+        if outcome.status == "crashed" and second.error and second.error.status == "crashed":
+            return replace(outcome, reason=f"{outcome.reason} (crashed again on a second run)")
+        return replace(outcome, status="flaky", reason=f"{outcome.reason} The second run ended otherwise.")
+    if outcome.status == "crashed":
+        return replace(outcome, status="flaky", reason=f"{outcome.reason} A second run came through.")
+    first_bytes = {record["name"]: record["digest"] for record in outcome.answer["outputs"]}
+    second_bytes = {record["name"]: record["digest"] for record in second.result["outputs"]}
+    if first_bytes == second_bytes:
+        return replace(outcome, reason=f"{outcome.reason} Confirmed: a second run gave the same bytes.")
+    changed = sorted(name for name in first_bytes if first_bytes[name] != second_bytes.get(name))
+    return replace(
+        outcome,
+        status="flaky",
+        reason=f"{outcome.reason} A second run gave other bytes for {', '.join(changed)}: not repeatable.",
+    )

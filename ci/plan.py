@@ -1,0 +1,90 @@
+"""The plan: every case on every selected device, at head and, when asked, at base, as rows of the job table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ci.builds import EngineSource
+from ci.prepare import PreparedCase
+from engine.contract.trace import Trace
+from farm.casejob import BundleRef, CaseJob, FileRef
+from farm.inventory import Device, Link
+from farm.jobs import JobSpec, Role
+
+#: Rough seconds per case, only to start the slowest devices first.
+NATIVE_COST, EMULATED_COST = 1.0, 10.0
+
+
+@dataclass(frozen=True)
+class EngineUnderTest:
+    """One engine version, ready to run: its bundles by ABI and its model files by case."""
+
+    source: EngineSource
+    bundles: Mapping[str, BundleRef]
+    models: Mapping[str, FileRef]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What will run where."""
+
+    devices: tuple[tuple[Device, str], ...]
+    cases: tuple[PreparedCase, ...]
+    canonical: Mapping[str, Trace] = field(default_factory=dict)
+    emulators: Mapping[str, str] = field(default_factory=dict)
+    profile: str | None = None
+
+
+def referee_device(abi: str) -> Device:
+    """The host, as the device on which canonical traces are made."""
+    return Device(
+        name="referee", chip="host", model="host", tier="high", abis=(abi,), memory_mb=1, link=Link(kind="local")
+    )
+
+
+def case_job(
+    matrix: Matrix, engine: EngineUnderTest, prepared: PreparedCase, device: Device, abi: str, role: str
+) -> CaseJob:
+    """One job: a case on a device at one engine version."""
+    case = prepared.case
+    canonical = matrix.canonical.get(case.id)
+    return CaseJob(
+        case=case.id,
+        role=role,  # type: ignore[arg-type]  # pydantic checks it
+        device=device,
+        bundle=engine.bundles[abi],
+        model=engine.models[case.id],
+        model_format=engine.source.manifest.model_format,
+        inputs=prepared.input_refs(),
+        golden=str(prepared.golden.folder),
+        canonical=str(canonical.folder) if canonical else None,
+        profile=matrix.profile or case.profile,
+        seconds=case.limits.seconds,
+        emulators=dict(matrix.emulators),
+        python=sys.executable,
+    )
+
+
+def plan(matrix: Matrix, head: EngineUnderTest, base: EngineUnderTest | None, role: Role = Role.HEAD) -> list[JobSpec]:
+    """All jobs, each device's in case order; base runs in turn with head on the same device."""
+    jobs = []
+    for device, abi in matrix.devices:
+        for index, prepared in enumerate(matrix.cases):
+            turns = [(role, head)] + ([(Role.BASE, base)] if base and abi in base.bundles else [])
+            for turn, (which, engine) in enumerate(turns):
+                jobs.append(_spec(case_job(matrix, engine, prepared, device, abi, str(which)), which, 2 * index + turn))
+    return jobs
+
+
+def _spec(job: CaseJob, role: Role, position: int) -> JobSpec:
+    return JobSpec(
+        case=job.case,
+        device=job.device.name,
+        role=role,
+        position=position,
+        cost=EMULATED_COST if job.device.emulated else NATIVE_COST,
+        timeout=3 * job.seconds + 120,
+        spec=job.model_dump(mode="json"),
+    )

@@ -1,0 +1,140 @@
+"""Everything a run needs before a job can be queued: models, inputs, golden traces, exported files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from engine.models.export import export_refrt
+
+from ci.builds import EngineSource
+from engine.contract.errors import BuildError, ModelError, UsageError
+from engine.contract.trace import Trace
+from engine.digest import file_sha256
+from engine.models.fetch import fetch_suite
+from engine.models.golden import golden_trace
+from engine.models.mutate import mutate, valid_targets
+from engine.models.preprocess import PreparedInput
+from engine.places import cache_root
+from farm.casejob import FileRef, InputRef
+from farm.config import nearest
+from farm.suites import Case, Suite
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PreparedCase:
+    """One case ready to run: the model as ONNX, its inputs, its golden trace."""
+
+    case: Case
+    onnx: Path
+    inputs: Mapping[str, PreparedInput]
+    golden: Trace
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Input shapes by name."""
+        return {name: prepared.shape for name, prepared in self.inputs.items()}
+
+    def input_refs(self) -> tuple[InputRef, ...]:
+        """The inputs as jobs carry them."""
+        return tuple(
+            InputRef(name=name, dtype=entry.dtype, shape=entry.shape, file=_reference(entry.path, entry.sha256))
+            for name, entry in self.inputs.items()
+        )
+
+
+def prepare_cases(suite: Suite, cases: tuple[Case, ...], report: Report) -> tuple[PreparedCase, ...]:
+    """Fetch models and inputs (offline once cached) and compute the golden traces that are not cached yet."""
+    cache = cache_root()
+    fetched = fetch_suite(suite.model_files, suite.input_files, cache, report)
+    prepared = []
+    for case in cases:
+        inputs = suite.prepare(case, dict(fetched.files), cache)
+        model = fetched.models[case.model]
+        report(f"golden {case.id}")
+        arrays = {name: entry.array() for name, entry in inputs.items()}
+        prepared.append(PreparedCase(case, model, inputs, golden_trace(model, arrays, cache / "references" / "golden")))
+    return tuple(prepared)
+
+
+def model_file(prepared: PreparedCase, source: EngineSource, onnx_path: Path, root: Path) -> FileRef:
+    """The model as the engine takes it: the ONNX itself, or the flat file made by the engine's own exporter."""
+    if source.manifest.model_format == "onnx":
+        return _reference(onnx_path, file_sha256(onnx_path))
+    exporter = _exporter_version(source.tree)
+    key = hashlib.sha256(json.dumps([file_sha256(onnx_path), prepared.shapes, exporter]).encode()).hexdigest()[:32]
+    target = cache_root() / "exports" / f"{key}.refrt"
+    if not target.is_file():
+        if source.tree == root:
+            export_refrt(_load(onnx_path), prepared.shapes, target)
+        else:
+            _export_there(source.tree, onnx_path, prepared.shapes, target)
+    return _reference(target, file_sha256(target))
+
+
+def mutant(cases: tuple[PreparedCase, ...], inject: str) -> tuple[dict[str, Path], tuple[PreparedCase, ...]]:
+    """The models with a fault at ``KIND@LAYER``: case id to mutated file, and the cases it concerns."""
+    kind, separator, layer = inject.partition("@")
+    if not separator or not layer:
+        raise UsageError(f"--inject {inject!r} is not KIND@LAYER", hint="for example: --inject nan@LAYER")
+    models = {prepared.onnx: _load(prepared.onnx) for prepared in cases}
+    targets = {path: valid_targets(model) for path, model in models.items()}
+    kinds = sorted({name for found in targets.values() for name in found})
+    if kind not in kinds:
+        raise UsageError(f"unknown fault {kind!r}: {nearest(kind, kinds)}", hint=f"kinds: {', '.join(kinds)}")
+    paths = [path for path, found in targets.items() if layer in found.get(kind, ())]
+    if not paths:
+        layers = sorted({name for found in targets.values() for name in found.get(kind, ())})
+        raise UsageError(
+            f"{kind} cannot be injected at {layer!r}: {nearest(layer, layers)}",
+            hint=f"{len(layers)} layers take {kind}:\n    " + "\n    ".join(layers),
+        )
+    folder = cache_root() / "mutants"
+    folder.mkdir(parents=True, exist_ok=True)
+    made: dict[Path, Path] = {}
+    for path in paths:
+        data = mutate(models[path], kind, layer).SerializeToString(deterministic=True)
+        made[path] = folder / f"{hashlib.sha256(data).hexdigest()}.onnx"
+        made[path].write_bytes(data)
+    concerned = tuple(prepared for prepared in cases if prepared.onnx in made)
+    return {prepared.case.id: made[prepared.onnx] for prepared in concerned}, concerned
+
+
+def _load(path: Path) -> onnx.ModelProto:
+    try:
+        return onnx.load(path, load_external_data=False)
+    except Exception as error:
+        raise ModelError(
+            f"{path.name} cannot be read as ONNX: {error}", hint="fetch it again: `lockstep models fetch`"
+        ) from error
+
+
+def _exporter_version(tree: Path) -> str:
+    sources = sorted((tree / "engine" / "models").glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+def _export_there(tree: Path, onnx_path: Path, shapes: Mapping[str, tuple[int, ...]], target: Path) -> None:
+    """A base engine reads the flat file of its own time: its own exporter makes it."""
+    words = [f"{name}={','.join(map(str, shape))}" for name, shape in shapes.items()]
+    command = [sys.executable, "-m", "engine.models.export", str(onnx_path), str(target), *words]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != 0 or not target.is_file():
+        raise BuildError(
+            f"the base's exporter failed on {onnx_path.name}: {done.stderr.strip()[-400:]}",
+            hint="choose a base whose engine can export this model",
+            command=" ".join(command),
+            exit_code=done.returncode,
+        )
+
+
+def _reference(path: Path, sha256: str) -> FileRef:
+    return FileRef(path=str(path), sha256=sha256, size=path.stat().st_size)

@@ -1,0 +1,214 @@
+"""``out/RUN``: what a finished run leaves behind, written whole, with ``out/latest`` pointing at it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from consistency.chips import bit_identity, compare_chips
+from consistency.gate import gate_outcome
+
+from ci.builds import EngineSource
+from ci.console import Phases
+from ci.document import (
+    PairOutcome,
+    case_entry,
+    coverage,
+    device_entry,
+    host_facts,
+    layer_rows,
+    pair_entry,
+    traffic,
+)
+from ci.judge import CaseOutcome
+from ci.options import GateOptions, NotTested, Selection
+from ci.plan import EngineUnderTest, Matrix
+from ci.prepare import PreparedCase
+from consistency.records import GateCase, GateOutcome
+from farm.evidence import observed_layers, reference_layers
+from farm.inventory import Device, load_fleet
+from farm.jobs import RunSummary
+from reports import render, write_layers
+
+
+@dataclass(frozen=True)
+class GateRun:
+    """A finished gate: where its files lie and what it decided."""
+
+    folder: Path
+    document: dict[str, Any]
+    outcome: GateOutcome
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Everything the documents of a run are written from."""
+
+    options: GateOptions
+    started: datetime.datetime
+    selection: Selection
+    head: EngineSource
+    base: EngineUnderTest | None
+    matrix: Matrix
+    outcomes: list[CaseOutcome]
+    left: tuple[NotTested, ...]
+    summary: RunSummary
+
+    def write(self, phases: Phases) -> GateRun:
+        """Write ``out/RUN`` and point ``out/latest`` at it."""
+        folder = self.options.out / self._name()
+        folder.mkdir(parents=True)
+        outcome = self._outcome()
+        document = self._document(outcome, phases)
+        write_layers(folder / "layers.parquet", layer_rows(self.outcomes, self.matrix))
+        part = folder / ".verdict.part"
+        part.write_text(json.dumps(document, indent=1, allow_nan=False))
+        part.rename(folder / "verdict.json")
+        render(folder)
+        _point(self.options.out / "latest", folder.name)
+        return GateRun(folder, document, outcome)
+
+    def _name(self) -> str:
+        return f"{self.started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+    def _outcome(self) -> GateOutcome:
+        required = set(self.selection.required_devices)
+        cases = [
+            GateCase(
+                entry.prepared.case.id, entry.device.name, entry.status, entry.device.name in required, entry.reason
+            )  # type: ignore[arg-type]
+            for entry in self.outcomes
+        ]
+        missing = tuple(f"{entry.kind} {entry.name}: {entry.reason}" for entry in self.left if entry.required)
+        return gate_outcome(cases, missing)
+
+    def _pairs(self) -> list[PairOutcome]:
+        pairs = []
+        for prepared in self.matrix.cases:
+            answered = [entry for entry in self._of(prepared) if entry.answer and entry.answer["layers"]]
+            reference = reference_layers(prepared.golden, self.matrix.canonical.get(prepared.case.id))
+            profile = self.matrix.profile or prepared.case.profile
+            for a, b in combinations(answered, 2):
+                verdict = compare_chips(observed_layers(a.answer), observed_layers(b.answer), reference, profile)
+                pairs.append(PairOutcome(a.device.name, b.device.name, prepared.case.id, verdict))
+        return pairs
+
+    def _of(self, prepared: PreparedCase) -> list[CaseOutcome]:
+        return [entry for entry in self.outcomes if entry.prepared.case.id == prepared.case.id]
+
+    def _identity(self) -> list[dict[str, Any]]:
+        entries = []
+        for prepared in self.matrix.cases:
+            answered = [entry for entry in self._of(prepared) if entry.answer]
+            digests = {
+                entry.device.name: {layer.id: layer.digest for layer in observed_layers(entry.answer)}
+                or {record["name"]: record["digest"] for record in entry.answer["outputs"]}
+                for entry in answered
+            }
+            dispatch = {
+                entry.device.name: f"{entry.answer['fingerprint']['dispatch']} {entry.answer['fingerprint']['bundle'][:8]}"
+                for entry in answered
+            }
+            found = bit_identity(digests, dispatch, [layer.id for layer in prepared.golden.layers])
+            groups = [
+                {"devices": list(g.devices), "dispatches": list(g.dispatches), "layers": g.layers} for g in found.groups
+            ]
+            entries.append(
+                {
+                    "case": prepared.case.id,
+                    "groups": groups,
+                    "identical_layers": found.identical_layers,
+                    "total_layers": found.total_layers,
+                    "first_split_layer": found.first_split_layer,
+                }
+            )
+        return entries
+
+    def _document(self, outcome: GateOutcome, phases: Phases) -> dict[str, Any]:
+        finished = datetime.datetime.now(datetime.UTC)
+        return {
+            "schema": 1,
+            "status": outcome.status,
+            "exit_code": outcome.exit_code,
+            "run": {
+                "id": self.summary.run_id,
+                "started": self.started.isoformat(timespec="seconds"),
+                "finished": finished.isoformat(timespec="seconds"),
+                "seconds": (finished - self.started).total_seconds(),
+                "command": self.options.command,
+                "suite": self.options.suite,
+                "engine": self.head.manifest.name,
+                "engine_version": self._version(self.outcomes),
+                "base": {"ref": self.options.base, "version": None} if self.options.base else None,
+                "inject": self.options.inject,
+                "host": host_facts(),
+                "phases": [{"name": name, "seconds": seconds} for name, seconds in phases.taken],
+            },
+            "coverage": coverage(self.matrix, self.outcomes, self.selection.required_devices),
+            "traffic": traffic(self.outcomes),
+            "devices": self._devices(),
+            "cases": [case_entry(entry) for entry in self.outcomes],
+            "chip_pairs": [pair_entry(pair) for pair in self._pairs()],
+            "bit_identity": self._identity(),
+            "not_tested": [asdict(entry) for entry in self.left],
+            "notes": [*outcome.reasons, *self._notes()],
+        }
+
+    @staticmethod
+    def _version(outcomes: list[CaseOutcome]) -> str | None:
+        runners = {
+            f"{o.answer['runner']['version']} {o.answer['runner']['build']}".strip() for o in outcomes if o.answer
+        }
+        return ", ".join(sorted(runners)) or None
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.options.inject and not any(entry.verdict and entry.verdict.first_deviating for entry in self.outcomes):
+            notes.append(
+                f"The fault {self.options.inject} is ineffective: no layer left its bounds. Choose another layer or kind."
+            )
+        if any(entry.device.emulated for entry in self.outcomes):
+            notes.append("Emulated devices prove answers, never speed: their times are not performance evidence.")
+        return notes
+
+    def _devices(self) -> list[dict[str, Any]]:
+        fleet = load_fleet(self.options.devices_file)
+        left = {entry.name: entry for entry in self.left if entry.kind in ("device", "engine-abi")}
+        abis = {device.name: abi for device, abi in self.selection.devices}
+        return [
+            device_entry(
+                device.name,
+                self.outcomes,
+                listed_device(device, abis.get(device.name), self.selection),
+                left.get(device.name),
+            )
+            for device in fleet.devices
+        ]
+
+
+def listed_device(device: Device, abi: str | None, selection: Selection) -> dict[str, Any]:
+    """What the inventory says of a device."""
+    return {
+        "name": device.name,
+        "chip": device.chip,
+        "model": device.model,
+        "tier": device.tier,
+        "abi": abi,
+        "link": device.link.kind,
+        "emulated": device.link.kind == "emulated",
+        "required": device.name in selection.required_devices,
+    }
+
+
+def _point(link: Path, target: str) -> None:
+    """Let ``latest`` name the newest run, atomically."""
+    part = link.with_name(f".latest.{os.getpid()}")
+    part.unlink(missing_ok=True)
+    part.symlink_to(target)
+    part.replace(link)

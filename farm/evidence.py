@@ -1,0 +1,72 @@
+"""From what devices and references say to the plain records ``consistency`` judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from consistency.records import NonFinite, ObservedLayer, ReferenceLayer, Scale, Stats
+from engine.contract.trace import Trace
+
+
+def reference_layers(golden: Trace, canonical: Trace | None) -> tuple[ReferenceLayer, ...]:
+    """The golden's layers in topological order, each with what the canonical trace says of it."""
+    known = canonical.by_id() if canonical else {}
+    layers = []
+    for layer in golden.layers:
+        other = known.get(layer.id)
+        layers.append(
+            ReferenceLayer(
+                id=layer.id,
+                op=layer.op,
+                dtype=layer.dtype,
+                shape=layer.shape,
+                inputs=layer.inputs,
+                digest=layer.digest,
+                nonfinite=NonFinite(**asdict(layer.nonfinite)),
+                scale=Scale(**asdict(layer.summary)),
+                final=layer.final,
+                canonical_digest=other.digest if other else None,
+                canonical_stats=Stats(**asdict(other.stats)) if other and other.stats else None,
+                canonical_nonfinite=NonFinite(**asdict(other.nonfinite)) if other else NonFinite(),
+            )
+        )
+    return tuple(layers)
+
+
+def observed_layers(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:
+    """The layers of the instrumented pass in one job's answer; empty for a level-0 engine."""
+    return tuple(
+        ObservedLayer(
+            id=record["id"],
+            op=record["op"],
+            dtype=record["dtype"],
+            shape=tuple(record["shape"]),
+            layout=record["layout"],
+            backend=record["backend"],
+            segment=record["segment"],
+            digest=record["digest"],
+            covers=tuple(record["covers"]),
+            nonfinite=NonFinite(**record["nonfinite"]),
+            stats=Stats(**record["stats"]) if record["stats"] else None,
+        )
+        for record in answer["layers"]
+    )
+
+
+def observed_outputs(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:
+    """The final outputs of the plain pass, with statistics where the host measured them."""
+    return tuple(
+        ObservedLayer(
+            id=record["name"],
+            op="output",
+            dtype=record["dtype"],
+            shape=tuple(record["shape"]),
+            digest=record["digest"],
+            backend=answer["effective"]["backend"],
+            nonfinite=NonFinite(**record["nonfinite"]) if record.get("nonfinite") else NonFinite(),
+            stats=Stats(**record["stats"]) if record.get("stats") else None,
+        )
+        for record in answer["outputs"]
+    )

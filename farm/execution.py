@@ -1,0 +1,235 @@
+"""What a worker does for one job: prove the device, deploy, run, measure where no digest matches.
+
+Digests travel first; a layer whose digest matches a reference trace inherits that trace's statistics.
+Only for the others does the golden's tensor go to the device, and statistics come back. Nothing is
+judged here: ``consistency`` does that, from what this returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.base import Blob
+from consistency.metrics import count_nonfinite, stats_from_arrays
+from consistency.thresholds import absolute_bound
+from engine.contract.dtypes import decode, item_size
+from engine.contract.errors import RunnerNonsense
+from engine.contract.request import GoldenTensor, Limits, Request
+from engine.contract.result import LayerRecord, OutputRecord, RawStats, Result
+from engine.contract.trace import Trace, TraceLayer
+from engine.digest import file_sha256
+from engine.places import cache_root
+from farm.casejob import CaseJob
+from farm.config import validate
+from farm.evidence import reference_layers
+from farm.runnercall import RunnerCall, job_name, make_agent
+from farm.store.blobs import BlobStore
+
+#: Largest single tensor that is fetched from a device.
+MAX_TENSOR_BYTES = 1 << 30
+
+
+def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) -> dict[str, Any]:
+    """Run one ``CaseJob``; the answer is JSON (see ``_answer``)."""
+    del scratch
+    attempt = int(spec.get("attempt", 1))
+    job = validate({key: value for key, value in spec.items() if key not in ("job", "attempt")}, CaseJob, "job")
+    agent = make_agent(job)
+    with agent:
+        agent.preflight()
+        call = RunnerCall(job, agent, guard, attempt)
+        try:
+            call.deploy()
+            return Measurement(call).run()
+        finally:
+            call.finish()
+
+
+class Measurement:
+    """One case measured through one runner call, two when some layers match no reference."""
+
+    def __init__(self, call: RunnerCall) -> None:
+        self.call = call
+        self.job = call.job
+        self.golden = Trace.load(Path(self.job.golden))
+        self.canonical = Trace.load(Path(self.job.canonical)) if self.job.canonical else None
+        self.expected = self._expected()
+
+    def run(self) -> dict[str, Any]:
+        """Call the runner, fetch outputs nobody knows, ask for statistics where no digest matches."""
+        result = self.call.call(self._request())
+        outputs = self._outputs(result)
+        layers = self._with_stats(result)
+        return self._answer(result, layers, outputs)
+
+    def _expected(self) -> dict[str, tuple[str, ...]]:
+        digests = {layer.id: [layer.digest] for layer in self.golden.layers}
+        for layer in self.canonical.layers if self.canonical else ():
+            known = digests.setdefault(layer.id, [])
+            if layer.digest not in known:
+                known.append(layer.digest)
+        return {layer: tuple(known) for layer, known in digests.items()}
+
+    def _request(self) -> Request:
+        layered = self.job.bundle.level >= 1 and self.job.role != "confirm"
+        return Request(
+            job=job_name(self.job),
+            attempt=self.call.attempt,
+            model=self.call.model_file(),
+            inputs=self.call.input_files(),
+            passes=("plain", "instrumented") if layered else ("plain",),
+            iterations=self.job.iterations,
+            backend=self.job.backend,
+            precision=self.job.precision,
+            threads=self.job.device.threads,
+            expected=self.expected if layered else {},
+            limits=Limits(seconds=self.job.seconds),
+        )
+
+    def _outputs(self, result: Result) -> list[dict[str, Any]]:
+        """Final outputs of the plain run: judged always, so fetched unless a reference has the same bytes."""
+        golden = self.golden.by_id()
+        records = []
+        for output in result.outputs:
+            record: dict[str, Any] = asdict(output)
+            reference = golden.get(output.name)
+            if output.digest not in self.expected.get(output.name, ()):
+                data = self.call.output_bytes(output, MAX_TENSOR_BYTES)
+                record["blob"] = str(BlobStore(cache_root() / "blobs").put_bytes(data))
+                record["nonfinite"] = asdict(count_nonfinite(decode(data, output.dtype, output.shape)))
+                if reference is not None and _alike(output, reference):
+                    record["stats"] = self._host_stats(data, reference)
+            records.append(record)
+        return records
+
+    def _host_stats(self, data: bytes, reference: TraceLayer) -> dict[str, Any]:
+        got = decode(data, reference.dtype, reference.shape)
+        return asdict(stats_from_arrays(got, self.golden.tensor(reference), self._bound(reference)))
+
+    def _bound(self, layer: TraceLayer) -> float:
+        return absolute_bound(self.job.profile, reference_layers(replace(self.golden, layers=(layer,)), None)[0])
+
+    def _with_stats(self, result: Result) -> tuple[LayerRecord, ...]:
+        golden = self.golden.by_id()
+        unknown = {
+            layer.id: golden[layer.id]
+            for layer in result.layers
+            if layer.id in golden and layer.digest not in self.expected[layer.id] and _alike(layer, golden[layer.id])
+        }
+        if not unknown:
+            return result.layers
+        wanted = {layer.id: self._golden_file(layer) for layer in unknown.values()}
+        blobs = [blob for _, blob in wanted.values()]
+        self.call.agent.send_blobs(blobs, self.call.guard)
+        request = replace(
+            self._request(), passes=("instrumented",), golden={layer: tensor for layer, (tensor, _) in wanted.items()}
+        )
+        again = self.call.call(request)
+        measured = self._merge(result, again, unknown)
+        missing = [layer for layer in measured if layer.id in unknown and layer.stats is None]
+        return self._measure_here(measured, missing, unknown, request) if missing else measured
+
+    def _golden_file(self, layer: TraceLayer) -> tuple[GoldenTensor, Blob]:
+        path = self.golden.tensor_path(layer)
+        blob = Blob(path, file_sha256(path), path.stat().st_size)
+        tensor = GoldenTensor(f"../../blobs/{blob.sha256}", layer.dtype, layer.shape, self._bound(layer))
+        return tensor, blob
+
+    @staticmethod
+    def _merge(first: Result, again: Result, unknown: Mapping[str, TraceLayer]) -> tuple[LayerRecord, ...]:
+        """Statistics of the second call join the first call's layers, if both saw the same bytes."""
+        second = {layer.id: layer for layer in again.layers}
+        merged = []
+        for layer in first.layers:
+            other = second.get(layer.id)
+            if layer.id in unknown and other is not None and other.digest == layer.digest:
+                merged.append(replace(layer, stats=other.stats, nonfinite=other.nonfinite))
+            elif layer.id in unknown and other is not None:
+                merged.append(replace(layer, digest=other.digest, stats=other.stats, nonfinite=other.nonfinite))
+            else:
+                merged.append(layer)
+        return tuple(merged)
+
+    def _measure_here(
+        self,
+        layers: tuple[LayerRecord, ...],
+        missing: list[LayerRecord],
+        unknown: Mapping[str, TraceLayer],
+        request: Request,
+    ) -> tuple[LayerRecord, ...]:
+        """A runner that gives no statistics is asked for the tensors, and the host measures."""
+        kept = self.call.call(replace(request, golden={}, keep=tuple(layer.id for layer in missing)))
+        found = {layer.id: layer for layer in kept.layers if layer.tensor}
+        stats: dict[str, RawStats] = {}
+        for layer in missing:
+            record = found.get(layer.id)
+            if record is None or record.tensor is None:
+                continue
+            data = self.call.layer_bytes(record.tensor, record.digest, MAX_TENSOR_BYTES)
+            stats[layer.id] = RawStats(**self._host_stats(data, unknown[layer.id]))
+        return tuple(replace(layer, stats=stats.get(layer.id, layer.stats)) for layer in layers)
+
+    def _answer(self, result: Result, layers: tuple[LayerRecord, ...], outputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """What the store keeps: passes, layers with statistics, outputs, fingerprint, traffic, seconds."""
+        return {
+            "passes": [asdict(entry) for entry in result.passes],
+            "layers": [asdict(layer) for layer in layers],
+            "outputs": outputs,
+            "runner": asdict(result.runner),
+            "effective": asdict(result.effective),
+            "requested": {
+                "backend": self.job.backend,
+                "precision": self.job.precision,
+                "threads": self.job.device.threads,
+            },
+            "fingerprint": self._fingerprint(result),
+            "traffic": asdict(self.call.agent.traffic),
+            "layer_bytes": sum(layer.nbytes for layer in self.golden.layers),
+            "runner_seconds": self.call.runner_seconds,
+            "load_ns": result.load_ns,
+        }
+
+    def _fingerprint(self, result: Result) -> dict[str, str]:
+        device, bundle, effective = self.job.device, self.job.bundle, result.effective
+        return {
+            "chip": device.chip,
+            "model": device.model,
+            "abi": bundle.abi,
+            "os": device.os,
+            "runtime": f"{result.runner.name} {result.runner.version} {result.runner.build}".strip(),
+            "bundle": bundle.digest,
+            "dispatch": effective.dispatch,
+            "backend": effective.backend,
+            "precision": effective.precision,
+            "threads": str(effective.threads),
+            "placement": effective.affinity or "any core",
+            "tuning_cache": "none",
+            "context": "shell",
+            "real_or_emulated": "emulated" if device.link.kind == "emulated" else "real",
+            **self.call.agent.facts(),
+        }
+
+
+def _alike(got: LayerRecord | OutputRecord, reference: TraceLayer) -> bool:
+    """Same dtype and shape: only then is a number computed."""
+    return got.dtype == reference.dtype and tuple(got.shape) == tuple(reference.shape)
+
+
+def output_array(record: Mapping[str, Any], references: tuple[Trace | None, ...]) -> np.ndarray:
+    """A final output as an array: from the blob that was fetched, or from the reference with the same bytes."""
+    shape = tuple(int(size) for size in record["shape"])
+    if record.get("blob"):
+        data = Path(record["blob"]).read_bytes()
+        if len(data) != item_size(record["dtype"]) * int(np.prod(shape, dtype=np.int64)):
+            raise RunnerNonsense(f"output {record['name']!r} has the wrong number of bytes for its shape")
+        return decode(data, record["dtype"], shape)
+    for trace in references:
+        layer = trace.by_id().get(record["name"]) if trace else None
+        if trace is not None and layer is not None and layer.digest == record["digest"]:
+            return trace.tensor(layer)
+    raise RunnerNonsense(f"output {record['name']!r} is neither known nor fetched")

@@ -1,0 +1,183 @@
+"""The contract suite of agents: every link passes the same tests."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.base import Agent, Blob
+from agents.emulated import EmulatedAgent
+from agents.local import LocalAgent
+from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
+from engine.toolchain import emulator
+
+
+def no_guard() -> None:
+    return None
+
+
+@pytest.fixture(params=["local", "emulated-native", pytest.param("emulated-arm64", marks=pytest.mark.qemu)])
+def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
+    root = tmp_path / "device"
+    made: Agent
+    if request.param == "local":
+        made = LocalAgent("here", "x86-64", root=root)
+    elif request.param == "emulated-native":
+        made = EmulatedAgent("v1", "x86-64", root=root)
+    else:
+        made = EmulatedAgent("a53", "arm64", root=root, emulator=emulator("qemu-aarch64"), cpu="cortex-a53")
+    with made:
+        yield made
+
+
+def blob_of(folder: Path, data: bytes, executable: bool = False) -> Blob:
+    path = folder / hashlib.sha256(data).hexdigest()[:8]
+    path.write_bytes(data)
+    return Blob(path, hashlib.sha256(data).hexdigest(), len(data), executable)
+
+
+def script(agent: Agent, text: str, seconds: float = 20.0) -> object:
+    """Run a shell script natively, whatever the device emulates: links differ, deadlines do not."""
+    assert isinstance(agent, LocalAgent | EmulatedAgent)
+    agent.prefix = ()
+    return agent.run(["/bin/sh", "-c", text], "jobs/one", {}, seconds)
+
+
+def test_preflight_proves_a_usable_device(agent: Agent) -> None:
+    agent.preflight()
+
+
+def test_preflight_leaves_nothing_behind(agent: Agent, tmp_path: Path) -> None:
+    agent.preflight()
+    assert list((tmp_path / "device" / "bundles").iterdir()) == []
+
+
+def test_preflight_refuses_a_device_that_runs_other_programs(tmp_path: Path) -> None:
+    with (
+        LocalAgent("here", "armv7", root=tmp_path) as wrong,
+        pytest.raises(DeviceUnavailable, match="a tiny armv7 program does not run there"),
+    ):
+        wrong.preflight()
+
+
+def test_a_folder_that_allows_no_execution_is_not_a_crash_of_the_engine(tmp_path: Path) -> None:
+    class NoExec(LocalAgent):
+        def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
+            super()._send(data, target, executable=False)
+
+    with NoExec("here", "x86-64", root=tmp_path) as agent, pytest.raises(DeviceUnavailable, match="allows execution"):
+        agent.preflight()
+
+
+def test_only_what_the_device_lacks_travels(agent: Agent, tmp_path: Path) -> None:
+    first, second = blob_of(tmp_path, b"one"), blob_of(tmp_path, b"three")
+    agent.deploy([first], no_guard)
+    agent.deploy([first, second], no_guard)
+    assert agent.traffic.deployed == len(b"one") + len(b"three")
+
+
+def test_a_corrupted_transfer_is_never_visible_under_its_final_name(agent: Agent, tmp_path: Path) -> None:
+    good = blob_of(tmp_path, b"good")
+    good.path.write_bytes(b"evil")
+    with pytest.raises(TransferError, match="arrived with sha256"):
+        agent.deploy([good], no_guard)
+    assert list((tmp_path / "device" / "blobs").iterdir()) == []
+
+
+def test_a_lost_lease_stops_a_deployment(agent: Agent, tmp_path: Path) -> None:
+    class Lost(Exception):
+        pass
+
+    def guard() -> None:
+        raise Lost
+
+    with pytest.raises(Lost):
+        agent.deploy([blob_of(tmp_path, b"x")], guard)
+    assert list((tmp_path / "device" / "blobs").iterdir()) == []
+
+
+def test_a_deadline_ends_a_program_and_its_children(agent: Agent, tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    done = script(agent, f"sleep 600 & echo $! > {mark}; wait", seconds=0.5)
+    assert done.timed_out  # type: ignore[attr-defined]
+    child = int(mark.read_text())
+    until = time.monotonic() + 10
+    while Path(f"/proc/{child}/stat").exists() and " Z " not in Path(f"/proc/{child}/stat").read_text():
+        assert time.monotonic() < until, "the child outlived its deadline"
+        os.sched_yield()
+
+
+def test_a_program_that_leaves_children_behind_leaves_none(agent: Agent, tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    script(agent, f"sleep 600 & echo $! > {mark}")
+    child = int(mark.read_text())
+    until = time.monotonic() + 10
+    while Path(f"/proc/{child}/stat").exists() and " Z " not in Path(f"/proc/{child}/stat").read_text():
+        assert time.monotonic() < until, "the child outlived its parent"
+        os.sched_yield()
+
+
+@pytest.mark.parametrize(("how", "signal"), [("kill -SEGV $$", 11), ("kill -ILL $$", 4), ("exit 7", None)])
+def test_a_crash_tells_its_signal(agent: Agent, how: str, signal: int | None) -> None:
+    done = script(agent, how)
+    assert done.signal == signal  # type: ignore[attr-defined]
+
+
+def test_both_streams_are_kept_apart_and_only_their_tail(agent: Agent) -> None:
+    done = script(agent, "head -c 300000 /dev/zero | tr '\\0' x; echo end; echo oops >&2")
+    assert len(done.stdout) == 64 * 1024  # type: ignore[attr-defined]
+    assert done.stdout.endswith(b"end\n")  # type: ignore[attr-defined]
+    assert done.stderr == b"oops\n"  # type: ignore[attr-defined]
+
+
+def test_a_result_larger_than_its_limit_is_refused(agent: Agent) -> None:
+    agent.send_text("x" * 100, "jobs/one/result.json")
+    with pytest.raises(TransferError, match="larger than 10 bytes"):
+        agent.fetch("jobs/one/result.json", 10)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(agent: Agent, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    script(agent, f"ln -s {secret} leak")
+    with pytest.raises(TransferError, match="no file"):
+        agent.fetch("jobs/one/leak", 1000)
+
+
+def test_bytes_are_counted_in_both_directions(agent: Agent) -> None:
+    agent.send_text("hello", "jobs/one/request.json")
+    agent.fetch("jobs/one/request.json", 100)
+    assert (agent.traffic.to_device, agent.traffic.from_device) == (5, 5)
+
+
+def test_a_job_leaves_nothing_behind(agent: Agent, tmp_path: Path) -> None:
+    folder = agent.begin_job("one")
+    agent.send_text("x", f"{folder}/request.json")
+    agent.end_job(folder)
+    assert list((tmp_path / "device" / "jobs").iterdir()) == []
+
+
+def test_a_full_disk_is_told_as_such(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(agent), "_free_bytes", lambda self: 1024)
+    with pytest.raises(StorageFull, match="0 MiB free"):
+        agent.preflight()
+    with pytest.raises(StorageFull, match="do not fit"):
+        agent.deploy([blob_of(tmp_path, b"x" * 4096)], no_guard)
+
+
+def test_binary_files_arrive_byte_for_byte(agent: Agent, tmp_path: Path) -> None:
+    data = b"\x0d\x0a\x0a\x0d" * 1000
+    blob = blob_of(tmp_path, data)
+    agent.deploy([blob], no_guard)
+    assert agent.fetch(f"blobs/{blob.sha256}", len(data)) == data
+
+
+def test_facts_are_flat_text(agent: Agent) -> None:
+    facts = agent.facts()
+    assert {"cpu", "kernel", "os_build", "drivers"} <= set(facts)
+    assert all(isinstance(value, str) for value in facts.values())

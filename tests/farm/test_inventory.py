@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.contract.errors import ConfigError, UsageError
+from farm.inventory import load_fleet
+
+DEVICE = "{name: %s, chip: c, model: m, tier: low, abis: [arm64], memory_mb: 1, link: %s}"
+REPOSITORY = Path(__file__).parents[2]
+
+
+def fleet_of(folder: Path, *devices: str) -> Path:
+    path = folder / "devices.yaml"
+    path.write_text("devices:\n" + "".join(f"  - {device}\n" for device in devices))
+    return path
+
+
+def test_the_default_fleet_has_six_chips_in_three_tiers_each_with_a_path_of_its_own() -> None:
+    fleet = load_fleet(REPOSITORY / "devices.yaml")
+    assert len({device.chip for device in fleet.devices}) >= 6
+    assert {device.tier for device in fleet.devices} == {"high", "mid", "low"}
+    assert len({device.abis[0] for device in fleet.devices}) == len(fleet.devices)
+
+
+def test_an_unknown_device_is_answered_with_the_nearest_name() -> None:
+    fleet = load_fleet(REPOSITORY / "devices.yaml")
+    with pytest.raises(UsageError, match=r"unknown device 'cortex-a35': did you mean 'cortex-a53'\?"):
+        fleet.device("cortex-a35")
+
+
+def test_a_name_given_twice_is_refused(tmp_path: Path) -> None:
+    path = fleet_of(tmp_path, DEVICE % ("a", "{kind: emulated}"), DEVICE % ("a", "{kind: emulated}"))
+    with pytest.raises(ConfigError, match="given twice: a"):
+        load_fleet(path)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "a:b", "'a b'", "''", "'.hidden'", "x" * 65])
+def test_names_that_could_leave_a_folder_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="is not a plain name"):
+        load_fleet(fleet_of(tmp_path, DEVICE % (name, "{kind: emulated}")))
+
+
+def test_a_local_link_takes_no_emulator(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a local link has no emulator"):
+        load_fleet(fleet_of(tmp_path, DEVICE % ("a", "{kind: local, emulator: qemu-arm}")))
+
+
+def test_an_emulated_chip_never_counts_as_real() -> None:
+    fleet = load_fleet(REPOSITORY / "devices.yaml")
+    assert fleet.device("cortex-a53").emulated
+    assert not fleet.device("x86-64-v3").emulated
+
+
+def test_chip_and_model_make_the_name_of_expectations() -> None:
+    assert load_fleet(REPOSITORY / "devices.yaml").device("cortex-a53").chip_model == "cortex-a53-qemu"
