@@ -1,0 +1,287 @@
+"""From an ONNX node to what `refrt` executes: attributes resolved, parameters computed, or a plain view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from engine.contract.errors import ModelError, UnsupportedError
+from engine.models.flatfile import AttributeValue
+from engine.models.shapes import StaticGraph, describe
+
+
+@dataclass(frozen=True)
+class LoweredNode:
+    """One node for the flat file; inputs and outputs by tensor name, "" for absent ones.
+
+    ``constants`` are parameters made here; ``view`` marks a node that only renames or reshapes its first input.
+    """
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, AttributeValue] = field(default_factory=dict)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    view: bool = False
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What a lowering function looks at."""
+
+    node: onnx.NodeProto
+    graph: StaticGraph
+
+    def attribute(self, name: str, absent: object = None) -> object:
+        for attribute in self.node.attribute:
+            if attribute.name == name:
+                return helper.get_attribute_value(attribute)
+        return absent
+
+    def integer(self, name: str, absent: int) -> int:
+        value = self.attribute(name, absent)
+        if not isinstance(value, int):
+            raise ModelError(f"{describe(self.node)}: attribute {name} is not an integer")
+        return value
+
+    def integers(self, name: str, absent: Sequence[int]) -> list[int]:
+        value = self.attribute(name, absent)
+        if not isinstance(value, Sequence) or not all(isinstance(item, int) for item in value):
+            raise ModelError(f"{describe(self.node)}: attribute {name} is not a list of integers")
+        return [int(item) for item in value]
+
+    def number(self, name: str, absent: float) -> float:
+        value = self.attribute(name, absent)
+        if not isinstance(value, float):
+            raise ModelError(f"{describe(self.node)}: attribute {name} is not a number")
+        return value
+
+    def text(self, name: str, absent: str) -> str:
+        value = self.attribute(name, absent)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        return self.graph.types[self.node.input[index]].shape
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return self.graph.types[self.node.output[0]].shape
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """Value of a constant input; None when absent; ``UnsupportedError`` when it depends on the data."""
+        name = self.node.input[index] if index < len(self.node.input) else ""
+        if not name:
+            return None
+        if name not in self.graph.constants:
+            raise UnsupportedError(f"{describe(self.node)}: input {name!r} must be constant")
+        return self.graph.constants[name]
+
+    def need(self, index: int) -> np.ndarray:
+        value = self.constant(index)
+        if value is None:
+            raise ModelError(f"{describe(self.node)} lacks input {index}")
+        return value
+
+    def lowered(self, inputs: Sequence[str] | None = None, **attributes: AttributeValue) -> LoweredNode:
+        names = list(self.node.input if inputs is None else inputs)
+        while names and not names[-1]:
+            names.pop()
+        outputs = list(self.node.output)
+        while outputs and not outputs[-1]:
+            outputs.pop()
+        name = self.node.name or next(iter(self.node.output), "")
+        return LoweredNode(self.node.op_type, name, tuple(names), tuple(outputs), dict(attributes))
+
+
+def lower(node: onnx.NodeProto, graph: StaticGraph) -> LoweredNode:
+    """Lower one node. ``UnsupportedError`` names the operator and the node."""
+    function = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    if function is None:
+        raise UnsupportedError(
+            f"refrt has no operator {node.domain + '.' if node.domain else ''}{node.op_type}, needed by {describe(node)}",
+            hint="add engine/native/ops/ and its line in engine/models/lower.py, or test this model with another engine",
+        )
+    if node.op_type not in TYPELESS:
+        _refuse_other_types(node, graph)
+    try:
+        return function(_Source(node, graph))
+    except IndexError as error:
+        raise ModelError(f"{describe(node)} lacks an input or an output") from error
+
+
+def _refuse_other_types(node: onnx.NodeProto, graph: StaticGraph) -> None:
+    for name in (*node.input, *node.output):
+        if name and graph.types[name].dtype != "float32" and name not in graph.constants:
+            raise UnsupportedError(f"{describe(node)}: {name!r} is {graph.types[name].dtype}; refrt computes in float32")
+
+
+def _plain(source: _Source) -> LoweredNode:
+    return source.lowered()
+
+
+def _view(source: _Source) -> LoweredNode:
+    return replace(source.lowered([source.node.input[0]]), view=True)
+
+
+def _dropout(source: _Source) -> LoweredNode:
+    if len(source.node.output) > 1 and source.node.output[1]:
+        raise UnsupportedError(f"{describe(source.node)}: the mask output is for training")
+    training = source.constant(2)
+    if training is not None and bool(training):
+        raise UnsupportedError(f"{describe(source.node)} is in training mode")
+    return _view(source)
+
+
+def _conv(source: _Source) -> LoweredNode:
+    kernel = list(source.shape(1)[2:])
+    rank = len(kernel)
+    strides = source.integers("strides", [1] * rank)
+    dilations = source.integers("dilations", [1] * rank)
+    pads = source.integers("pads", [0] * 2 * rank)
+    if source.integers("kernel_shape", kernel) != kernel:
+        raise ModelError(f"{describe(source.node)}: kernel_shape disagrees with the weights")
+    auto_pad = source.text("auto_pad", "NOTSET")
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        pads = _same_pads(source, kernel, strides, dilations, lower_first=auto_pad == "SAME_LOWER")
+    elif auto_pad == "VALID":
+        pads = [0] * 2 * rank
+    group = [source.integer("group", 1)]
+    return source.lowered(strides=strides, dilations=dilations, pads=pads, group=group)
+
+
+def _same_pads(
+    source: _Source, kernel: list[int], strides: list[int], dilations: list[int], lower_first: bool
+) -> list[int]:
+    before, after = [], []
+    sizes = zip(source.shape(0)[2:], source.output_shape[2:], kernel, strides, dilations, strict=True)
+    for size, out, width, stride, dilation in sizes:
+        total = max(0, (out - 1) * stride + (width - 1) * dilation + 1 - size)
+        small, large = total // 2, total - total // 2
+        before.append(large if lower_first else small)
+        after.append(small if lower_first else large)
+    return before + after
+
+
+def _batch_normalization(source: _Source) -> LoweredNode:
+    """y = x * scale + shift, both computed in float64 and rounded once to float32."""
+    if source.integer("training_mode", 0) or len([name for name in source.node.output if name]) > 1:
+        raise UnsupportedError(f"{describe(source.node)} is in training mode")
+    gamma, beta, mean, variance = (source.need(index).astype(np.float64) for index in range(1, 5))
+    scale = gamma / np.sqrt(variance + np.float64(source.number("epsilon", 1e-5)))
+    shift = beta - mean * scale
+    out = source.node.output[0]
+    names = (f"{out}#scale", f"{out}#shift")
+    values = (scale.astype(np.float32), shift.astype(np.float32))
+    return replace(
+        source.lowered([source.node.input[0], *names]), constants=dict(zip(names, values, strict=True))
+    )
+
+
+def _hard_sigmoid(source: _Source) -> LoweredNode:
+    return source.lowered(alpha=[source.number("alpha", 0.2)], beta=[source.number("beta", 0.5)])
+
+
+def _softmax(source: _Source) -> LoweredNode:
+    if source.graph.opset >= 13:
+        return source.lowered(axis=[source.integer("axis", -1)])
+    return source.lowered(axis=[source.integer("axis", 1)], flatten=[1])
+
+
+def _transpose(source: _Source) -> LoweredNode:
+    rank = len(source.shape(0))
+    return source.lowered(perm=source.integers("perm", list(range(rank))[::-1]))
+
+
+def _concat(source: _Source) -> LoweredNode:
+    return source.lowered(axis=[source.integer("axis", 1)])
+
+
+def _pow(source: _Source) -> LoweredNode:
+    exponent = source.need(1)
+    if exponent.size != 1 or float(exponent.reshape(-1)[0]) not in (0.5, 1.0, 2.0, 3.0):
+        raise UnsupportedError(
+            f"{describe(source.node)}: exponent {exponent.reshape(-1)[:4].tolist()}; refrt takes 0.5, 1, 2 or 3"
+        )
+    name = f"{source.node.output[0]}#exponent"
+    value = exponent.reshape(1).astype(np.float32)
+    return replace(source.lowered([source.node.input[0], name]), constants={name: value})
+
+
+def _slice(source: _Source) -> LoweredNode:
+    shape = source.shape(0)
+    if source.graph.opset < 10:
+        starts = source.integers("starts", [])
+        axes = source.integers("axes", list(range(len(starts))))
+        steps = [1] * len(starts)
+    else:
+        starts = [int(item) for item in source.need(1).reshape(-1)]
+        given_axes, given_steps = source.constant(3), source.constant(4)
+        axes = list(range(len(starts))) if given_axes is None else [int(item) for item in given_axes.reshape(-1)]
+        steps = [1] * len(starts) if given_steps is None else [int(item) for item in given_steps.reshape(-1)]
+    first, step_of = [0] * len(shape), [1] * len(shape)
+    for start, axis, step in zip(starts, axes, steps, strict=True):
+        size = shape[axis]
+        step_of[axis] = max(-(2**31), min(2**31, step))
+        wrapped = start + size if start < 0 else start
+        first[axis] = max(0, min(wrapped, size - 1 if step < 0 else size))
+    return source.lowered([source.node.input[0]], starts=first, steps=step_of)
+
+
+def _pad(source: _Source) -> LoweredNode:
+    rank = len(source.shape(0))
+    value = 0.0
+    axes = list(range(rank))
+    if source.graph.opset < 11:
+        given, value = source.integers("pads", []), source.number("value", 0.0)
+    else:
+        given = [int(item) for item in source.need(1).reshape(-1)]
+        fill, chosen = source.constant(2), source.constant(3)
+        value = 0.0 if fill is None or fill.size == 0 else float(fill.reshape(-1)[0])
+        axes = axes if chosen is None else [int(item) % rank for item in chosen.reshape(-1)]
+    if len(given) != 2 * len(axes):
+        raise ModelError(f"{describe(source.node)}: {len(given)} pads for {len(axes)} axes")
+    pads = [0] * 2 * rank
+    for index, axis in enumerate(axes):
+        pads[axis], pads[rank + axis] = given[index], given[len(axes) + index]
+    return source.lowered([source.node.input[0]], pads=pads, mode=source.text("mode", "constant"), value=[value])
+
+
+def _lstm(source: _Source) -> LoweredNode:
+    activations = source.attribute("activations")
+    if activations not in (None, [b"Sigmoid", b"Tanh", b"Tanh"]):
+        raise UnsupportedError(f"{describe(source.node)}: activations {activations}; refrt takes the default ones")
+    if source.attribute("clip") is not None or source.integer("input_forget", 0):
+        raise UnsupportedError(f"{describe(source.node)}: clip and input_forget are not supported")
+    return source.lowered(
+        hidden_size=[source.integer("hidden_size", source.shape(2)[-1])],
+        layout=[source.integer("layout", 0)],
+        direction=source.text("direction", "forward"),
+    )
+
+
+LOWERINGS: dict[str, Callable[[_Source], LoweredNode]] = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Relu", "HardSwish", "Sigmoid", "Sqrt"), _plain),
+    **dict.fromkeys(("GlobalAveragePool", "MatMul"), _plain),
+    **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"), _view),
+    "BatchNormalization": _batch_normalization,
+    "Concat": _concat,
+    "Conv": _conv,
+    "Dropout": _dropout,
+    "HardSigmoid": _hard_sigmoid,
+    "LSTM": _lstm,
+    "Pad": _pad,
+    "Pow": _pow,
+    "Slice": _slice,
+    "Softmax": _softmax,
+    "Transpose": _transpose,
+}
+
+#: Operators that move elements of any type.
+TYPELESS = frozenset(
+    {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout", "Concat", "Pad", "Slice", "Transpose"}
+)
