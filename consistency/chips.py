@@ -1,0 +1,184 @@
+"""Chip against chip, from digests and from what each chip's statistics against the golden already prove.
+
+With ``|a - g| <= A`` and ``|b - g| <= B`` everywhere, ``|a - b| <= A + B`` everywhere, and at the place of A it is
+at least ``A - B``. So most pairs are settled without moving a tensor; the rest are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from consistency import words
+from consistency.localise import first_deviating, topological
+from consistency.matching import match
+from consistency.pairing import pair
+from consistency.records import (
+    BitGroup,
+    BitIdentity,
+    ChipLayer,
+    ChipPairVerdict,
+    ObservedLayer,
+    ReferenceLayer,
+    Stats,
+    Worst,
+)
+from consistency.thresholds import Bounds, Profile
+
+
+def compare_chips(
+    a_layers: Sequence[ObservedLayer],
+    b_layers: Sequence[ObservedLayer],
+    reference: Sequence[ReferenceLayer],
+    profile: Profile,
+) -> ChipPairVerdict:
+    """Compare two executions of one case; symmetric in ``a`` and ``b`` but for the words.
+
+    Compared are the layers that both report. The bound of a pair is the layer's bound against the golden.
+    """
+    order = topological(reference)
+    a_pairs, b_pairs = pair(order, a_layers).pairs, pair(order, b_layers).pairs
+    layers = [
+        _chip_layer(layer, a_pairs[layer.id], b_pairs[layer.id], profile)
+        for layer in order
+        if layer.id in a_pairs and layer.id in b_pairs
+    ]
+    equal = [layer for layer in layers if layer.status == "identical"]
+    failing = [layer for layer in layers if layer.status == "fail"]
+    open_ids = tuple(layer.id for layer in layers if layer.status == "needs_tensors")
+    first = first_deviating(order, {layer.id for layer in failing}).introduced
+    split = first_deviating(order, {layer.id for layer in layers if layer.status != "identical"}).introduced
+    status = _pair_status(layers, failing, open_ids)
+    return ChipPairVerdict(
+        status=status,
+        bit_identical=bool(layers) and len(equal) == len(layers),
+        layers_equal=len(equal),
+        layers_compared=len(layers),
+        first_deviating=first,
+        first_split=split[0] if split else None,
+        needs_tensors=open_ids,
+        worst=_worst(layers, first),
+        reason=_reason(layers, status, first, split, len(equal)),
+        layers=tuple(layers),
+    )
+
+
+def bit_identity(
+    layers: Mapping[str, Mapping[str, str]],
+    dispatch: Mapping[str, str],
+    reference: Sequence[ReferenceLayer],
+) -> BitIdentity:
+    """Group devices whose digests agree on every layer that all of them report.
+
+    ``layers`` device → {layer: digest} · ``dispatch`` device → binary and instruction path reached; devices that
+    share it are one witness, so a group lists each dispatch once. A device that reports nothing is left out.
+    """
+    order = [layer.id for layer in topological(reference)]
+    devices = sorted(device for device, digests in layers.items() if digests)
+    common = [name for name in order if devices and all(name in layers[device] for device in devices)]
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for device in devices:
+        groups.setdefault(tuple(layers[device][name] for name in common), []).append(device)
+    if not common:
+        groups = {}
+    split = [name for name in common if len({layers[device][name] for device in devices}) > 1]
+    first = first_deviating(reference, split).introduced
+    return BitIdentity(
+        groups=tuple(
+            BitGroup(tuple(members), tuple(sorted({dispatch.get(m, "unknown") for m in members})), len(common))
+            for members in sorted(groups.values(), key=lambda members: (-len(members), members))
+        ),
+        identical_layers=len(common) - len(split),
+        total_layers=len(order),
+        first_split_layer=first[0] if first else None,
+    )
+
+
+def _chip_layer(reference: ReferenceLayer, a: ObservedLayer, b: ObservedLayer, profile: Profile) -> ChipLayer:
+    if a.dtype == b.dtype and a.shape == b.shape and a.digest == b.digest:
+        return ChipLayer(reference.id, "identical", 0.0, None)
+    bounds = profile.bounds(reference.op, reference.dtype, reference.scale)
+    bound = bounds.max_abs if bounds else None
+    unlike = _unlike(reference, a, b, profile)
+    if unlike:
+        return ChipLayer(reference.id, "fail", None, bound, unlike)
+    if bounds is None:
+        return ChipLayer(reference.id, "needs_tensors", None, None, f"no profile rule compares {reference.dtype}")
+    a_stats, b_stats = match(reference, a).stats, match(reference, b).stats
+    if a_stats is None or b_stats is None:
+        return ChipLayer(reference.id, "needs_tensors", None, bounds.max_abs, "statistics of one side are not known")
+    if a_stats.nonfinite_mismatch or b_stats.nonfinite_mismatch:
+        return ChipLayer(reference.id, "needs_tensors", None, bounds.max_abs, "non-finite values at unknown places")
+    return _triangle(reference.id, a_stats, b_stats, bounds)
+
+
+def _unlike(reference: ReferenceLayer, a: ObservedLayer, b: ObservedLayer, profile: Profile) -> str | None:
+    """Why two layers with different digests fail without a number."""
+    if a.shape != b.shape:
+        return f"shapes {list(a.shape)} and {list(b.shape)}"
+    if a.dtype != b.dtype and not all(profile.accepts_dtype(reference.dtype, side.dtype) for side in (a, b)):
+        return f"dtypes {a.dtype} and {b.dtype}"
+    a_kinds, b_kinds = match(reference, a).nonfinite, match(reference, b).nonfinite
+    if a_kinds != b_kinds:
+        return f"{words.nonfinite(a_kinds)} on one side, {words.nonfinite(b_kinds)} on the other"
+    return "the digests differ" if profile.bitexact else None
+
+
+@dataclass(frozen=True)
+class _Interval:
+    """Where a number must lie."""
+
+    least: float
+    most: float
+
+    def verdict(self, bound: float) -> str:
+        if self.most <= bound:
+            return "pass"
+        return "fail" if self.least > bound else "needs_tensors"
+
+
+def _triangle(name: str, a: Stats, b: Stats, bounds: Bounds) -> ChipLayer:
+    """Settle by interval where possible; integers also by how many elements can differ."""
+    distance = _Interval(abs(a.max_abs - b.max_abs), a.max_abs + b.max_abs)
+    verdicts = [distance.verdict(bounds.max_abs)]
+    if bounds.max_differing is not None and a.count:
+        differing = _Interval(abs(a.differing - b.differing), min(a.differing + b.differing, a.count))
+        verdicts.append(differing.verdict(bounds.max_differing * a.count))
+    status = next((known for known in ("fail", "needs_tensors") if known in verdicts), "pass")
+    # What the numbers prove: a failure by at least, anything else by at most.
+    shown = distance.least if status == "fail" else distance.most
+    word = "at least" if status == "fail" else "at most"
+    return ChipLayer(name, status, shown, bounds.max_abs, f"{word} {words.number(shown)} apart")
+
+
+def _pair_status(layers: Sequence[ChipLayer], failing: Sequence[ChipLayer], open_ids: Sequence[str]) -> str:
+    if not layers:
+        return "not_compared"
+    if failing:
+        return "fail"
+    return "inconclusive_needs_tensors" if open_ids else "pass"
+
+
+def _worst(layers: Sequence[ChipLayer], first: Sequence[str]) -> Worst | None:
+    chosen = next((layer for layer in layers if layer.id in first), None)
+    if chosen is None:
+        bounded = [layer for layer in layers if layer.bound and layer.difference is not None]
+        chosen = max(bounded, key=lambda layer: (layer.difference or 0.0) / (layer.bound or 1.0), default=None)
+    if chosen is None:
+        return None
+    return Worst(chosen.id, "max_abs", chosen.difference, chosen.bound, chosen.difference)
+
+
+def _reason(layers: Sequence[ChipLayer], status: str, first: Sequence[str], split: Sequence[str], equal: int) -> str:
+    if status == "not_compared":
+        return "no layer is reported by both chips"
+    if equal == len(layers):
+        return f"all {equal} layers are bit-identical"
+    by_id = {layer.id: layer for layer in layers}
+    start = f"{equal} of {len(layers)} layers are bit-identical, the first that is not is `{split[0]}`"
+    if status == "fail":
+        return f"`{first[0]}` differs: {by_id[first[0]].reason} (bound {words.number(by_id[first[0]].bound)}); {start}"
+    if status == "pass":
+        return f"{start}; every difference is within its bound"
+    count = sum(1 for layer in layers if layer.status == "needs_tensors")
+    return f"{start}; statistics cannot settle {count} layers, their tensors must be compared"

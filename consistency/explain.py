@@ -1,0 +1,118 @@
+"""The reason of a case verdict in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from consistency import words
+from consistency.records import CaseStatus, Coverage, ExpectationOutcome, LayerVerdict, TaskResult
+from consistency.repeats import Repeats
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found about one case, before it is weighed.
+
+    ``first`` first deviating layers · ``layers_gate`` instrumented layers may fail the case · ``observer``
+    dumping the layers changed the outputs.
+    """
+
+    outputs: tuple[LayerVerdict, ...]
+    layers: tuple[LayerVerdict, ...]
+    first: tuple[str, ...]
+    layers_gate: bool
+    observer: bool
+    repeats: Repeats
+    tasks: tuple[TaskResult, ...]
+    coverage: Coverage
+
+
+def explain(
+    status: CaseStatus,
+    findings: Findings,
+    expectation: ExpectationOutcome | None,
+    *,
+    earlier: Sequence[str],
+    base_fails_too: bool,
+) -> str:
+    """One sentence or a few, joined by ``; ``: the cause first, then what qualifies it."""
+    parts: list[str] = []
+    if expectation is not None and expectation.state != "changed":
+        parts.append(expectation.explanation)
+    if findings.repeats.state in ("first_run", "beyond", "unknown"):
+        parts.append(findings.repeats.explanation)
+    if status == "flaky" and earlier:
+        parts.append(f"earlier attempts gave {', '.join(earlier)}")
+    failures = _failures(findings)
+    if status in ("fail", "flaky") or (expectation is not None and expectation.state == "known_failure"):
+        parts += failures
+    if base_fails_too:
+        parts.append("base fails at the same layer, so this commit is not the cause; mend it or accept it as known")
+    if status == "not_compared":
+        parts += _gaps(findings)
+    if status == "pass" and not parts:
+        parts.append(_passing(findings))
+    return "; ".join(part for part in parts if part) or _passing(findings)
+
+
+def _failures(findings: Findings) -> list[str]:
+    """The first deviating layer, how many inherit, the first non-finite one, outputs, tasks."""
+    judged = {layer.id: layer for layer in (*findings.outputs, *findings.layers) if layer.status == "fail"}
+    parts: list[str] = []
+    first = [judged[name] for name in findings.first if name in judged]
+    if first:
+        later = sum(1 for layer in findings.layers if layer.status == "fail" and not layer.introduced)
+        parts.append(first[0].reason + words.inherited(later))
+        if len(first) > 1:
+            parts.append("other first deviating layers: " + ", ".join(f"`{layer.id}`" for layer in first[1:]))
+        infinite = next((layer for layer in findings.layers if layer.metric == "nonfinite"), None)
+        if infinite is not None and infinite.id != first[0].id:
+            parts.append(f"first non-finite layer is {infinite.op} `{infinite.id}`")
+    for out in findings.outputs:
+        if out.status == "missing":
+            parts.append(f"output `{out.id}` is missing from the plain run")
+        elif out.status == "fail" and out.id not in findings.first and not first:
+            parts.append(out.reason)
+    for task in findings.tasks:
+        if task.status == "fail":
+            parts.append(f"task `{task.name}` expected {task.expected}, got {task.got}" + _suffix(task.reason))
+    return parts
+
+
+def _gaps(findings: Findings) -> list[str]:
+    cover = findings.coverage
+    parts: list[str] = []
+    if cover.paired == 0:
+        parts.append(f"nothing was compared: 0 of {cover.expected} layers")
+    if cover.missing:
+        first = next(layer for layer in findings.layers if layer.status == "missing")
+        parts.append(
+            f"{cover.missing} of {cover.expected} expected layers are neither reported nor covered, first `{first.id}`"
+        )
+    if cover.not_compared:
+        gap = next(layer for layer in findings.layers if layer.status == "not_compared")
+        parts.append(f"{cover.not_compared} layers could not be compared, first `{gap.id}`: {gap.reason}")
+    for out in findings.outputs:
+        if out.status == "not_compared":
+            parts.append(f"output `{out.id}` could not be compared: {out.reason}")
+    for task in findings.tasks:
+        if task.status not in ("pass", "fail"):
+            parts.append(f"task `{task.name}` was not checked" + _suffix(task.reason))
+    return parts
+
+
+def _passing(findings: Findings) -> str:
+    text = words.closest(findings.layers)
+    if findings.coverage.not_observable:
+        text += f"; {findings.coverage.not_observable} of {findings.coverage.expected} layers are not observable"
+    beyond = sum(1 for layer in findings.layers if layer.status == "fail")
+    if beyond and findings.observer:
+        text += f"; dumping changes the result, {beyond} dumped layers are beyond bounds and the plain outputs are not"
+    elif beyond:
+        text += f"; {beyond} dumped layers are beyond bounds, but plain and dumped runs differ and the outputs agree"
+    return text
+
+
+def _suffix(reason: str) -> str:
+    return f" ({reason})" if reason else ""

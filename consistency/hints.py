@@ -1,0 +1,54 @@
+"""Likely causes that the numbers of one layer already show; hints, never verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from consistency.metrics.error import coherence
+from consistency.records import ObservedLayer, ReferenceLayer, Stats
+
+#: Smallest normal number and largest finite number of a type.
+_SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
+FP16_MAX = 65504
+_SUMMING = frozenset(
+    {"GlobalAveragePool", "AveragePool", "ReduceMean", "ReduceSum", "Mean", "ReduceL2", "ReduceSumSquare"}
+)
+
+#: From this coherence on (a tensor of at least 64 elements) an error is no noise.
+SYSTEMATIC = 0.5
+
+
+def fp16_range(
+    reference: ReferenceLayer, observed: ObservedLayer, profile: str, layers: Mapping[str, ReferenceLayer]
+) -> str | None:
+    """A running sum over more elements than FP16 can count overflows, although every input is small."""
+    if (observed.dtype != "float16" and profile != "fp16") or reference.op not in _SUMMING:
+        return None
+    inputs = [prod(layers[name].shape) for name in reference.inputs if name in layers]
+    summed = max(inputs, default=0) // max(1, prod(reference.shape))
+    if summed <= FP16_MAX:
+        return None
+    return f"fp16 range: {summed} elements are summed and FP16 ends at {FP16_MAX}"
+
+
+def subnormal_flush(stats: Stats, dtype: str) -> str | None:
+    """One side kept a subnormal number where the other has zero."""
+    smallest = _SMALLEST_NORMAL.get(dtype)
+    if smallest is None or not 0.0 < stats.max_abs < smallest:
+        return None
+    return "subnormal flush" if 0.0 in (stats.worst_got, stats.worst_ref) else None
+
+
+def systematic(stats: Stats) -> str | None:
+    """The error keeps one sign: another formula or constant, not rounding."""
+    if stats.count < 64 or stats.differing * 2 < stats.count or coherence(stats) < SYSTEMATIC:
+        return None
+    return "systematic, same sign pattern"
+
+
+def scaled_by(cosine: float | None, ratio: float | None) -> str | None:
+    """Right direction, wrong length."""
+    if cosine is None or ratio is None or cosine < 0.9999 or abs(ratio - 1.0) < 1e-3:
+        return None
+    return f"looks scaled by {ratio:.4g}"

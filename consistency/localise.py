@@ -1,0 +1,70 @@
+"""Where two executions first part, on the graph and not in a list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from consistency.records import ReferenceLayer
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """``introduced``: deviating layers with no deviating ancestor · ``inherited``: the other deviating ones.
+
+    Both in topological order; together they are exactly the deviating layers of the graph.
+    """
+
+    introduced: tuple[str, ...]
+    inherited: tuple[str, ...]
+
+
+def first_deviating(reference: Sequence[ReferenceLayer], deviating: Collection[str]) -> Frontier:
+    """Split ``deviating`` into first deviating layers and those that inherit.
+
+    Layers that could not be observed pass the taint on: what lies behind them is still downstream. The
+    same function serves any property of layers: failing, non-finite, or differing in their bits.
+    """
+    marked = set(deviating)
+    tainted: set[str] = set()
+    introduced: list[str] = []
+    inherited: list[str] = []
+    for layer in topological(reference):
+        upstream = any(name in tainted for name in layer.inputs)
+        if layer.id in marked:
+            (inherited if upstream else introduced).append(layer.id)
+        if upstream or layer.id in marked:
+            tainted.add(layer.id)
+    return Frontier(tuple(introduced), tuple(inherited))
+
+
+def topological(reference: Sequence[ReferenceLayer]) -> tuple[ReferenceLayer, ...]:
+    """``reference`` with every layer after its inputs, keeping the given order where it is free.
+
+    Inputs that are no layer (graph inputs, folded constants) are ignored. ``ValueError`` on a cycle or
+    on an id given twice.
+    """
+    by_id = {layer.id: layer for layer in reference}
+    if len(by_id) != len(reference):
+        raise ValueError("a reference trace names a layer twice")
+    done: set[str] = set()
+    order: list[ReferenceLayer] = []
+    for root in reference:
+        stack = [root]
+        open_ids: set[str] = set()
+        while stack:
+            layer = stack[-1]
+            if layer.id in done:
+                stack.pop()
+                continue
+            open_ids.add(layer.id)
+            waiting = [by_id[name] for name in layer.inputs if name in by_id and name not in done]
+            if any(other.id in open_ids for other in waiting):
+                raise ValueError(f"the reference graph has a cycle through {layer.id!r}")
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                done.add(layer.id)
+                order.append(layer)
+                stack.pop()
+    return tuple(order)

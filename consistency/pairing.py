@@ -1,0 +1,102 @@
+"""Pairing what a device reported with what was expected: by id, never by position."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from consistency.records import ObservedLayer, ReferenceLayer
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """``pairs`` id → observed layer · ``covered`` id → the layer that covers it (fused, not observable) ·
+    ``missing`` expected and neither · ``extra`` observed and not expected · ``ambiguous`` reported twice ·
+    ``remarks`` oddities in words."""
+
+    pairs: Mapping[str, ObservedLayer]
+    covered: Mapping[str, str]
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    ambiguous: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def pair(reference: Sequence[ReferenceLayer], observed: Sequence[ObservedLayer]) -> Pairing:
+    """Pair by id; the order of ``observed`` does not matter. A layer both covered and observed is observed."""
+    expected = {layer.id for layer in reference}
+    times = Counter(layer.id for layer in observed)
+    ambiguous = {name for name, count in times.items() if count > 1}
+    pairs = {layer.id: layer for layer in observed if layer.id in expected and layer.id not in ambiguous}
+    covered: dict[str, str] = {}
+    remarks: set[str] = set()
+    for layer in sorted(observed, key=lambda layer: layer.id):
+        for name in layer.covers:
+            if name in pairs:
+                remarks.add(f"`{layer.id}` says it covers `{name}`, which is reported itself; the report is used")
+            elif name in expected:
+                covered.setdefault(name, layer.id)
+            else:
+                remarks.add(f"`{layer.id}` covers `{name}`, which the model does not have")
+    seen = set(pairs) | set(covered) | ambiguous
+    return Pairing(
+        pairs=pairs,
+        covered={name: by for name, by in covered.items() if name not in ambiguous},
+        missing=tuple(layer.id for layer in reference if layer.id not in seen),
+        extra=tuple(sorted(set(times) - expected)),
+        ambiguous=tuple(layer.id for layer in reference if layer.id in ambiguous),
+        remarks=tuple(sorted(remarks)),
+    )
+
+
+def describe_mismatch(reference: ReferenceLayer, observed: ObservedLayer) -> str | None:
+    """What is unlike in shape, in words, before any number is computed; ``None`` when alike.
+
+    Rank counts: a scalar is not a tensor of one element. A permuted shape is named as a layout.
+    """
+    if observed.shape == reference.shape:
+        return None
+    words = f"shape {_shape(observed.shape)} where the golden has {_shape(reference.shape)}"
+    if _size(observed.shape) != _size(reference.shape):
+        return f"{words}: {_size(observed.shape)} elements instead of {_size(reference.shape)}"
+    if len(reference.shape) == 4 and observed.shape == tuple(reference.shape[axis] for axis in (0, 2, 3, 1)):
+        return f"{words}: looks like NHWC; a runner gives layers in the model's own order"
+    if sorted(observed.shape) == sorted(reference.shape):
+        return f"{words}: the axes look permuted"
+    return f"{words}: the same elements under another rank or order"
+
+
+def reused_buffers(
+    reference: Sequence[ReferenceLayer], observed: Mapping[str, ObservedLayer], failing: frozenset[str]
+) -> dict[str, str]:
+    """Failing layers that hold the bytes of a later, healthy layer: id → that later layer.
+
+    A tensor read after the run shows whatever was written into its buffer last. That is so when its digest,
+    dtype and shape are those of a later layer which agrees with the golden, although the golden's two
+    tensors differ. An earlier layer's bytes prove nothing: an operator that does nothing looks like that.
+    """
+    owners: dict[tuple[str, str, tuple[int, ...]], ReferenceLayer] = {}
+    reused: dict[str, str] = {}
+    for layer in reversed(reference):
+        seen = observed.get(layer.id)
+        if seen is None:
+            continue
+        key = (seen.digest, seen.dtype, seen.shape)
+        owner = owners.get(key)
+        if layer.id not in failing:
+            owners[key] = layer
+        elif owner is not None and owner.digest != layer.digest:
+            reused[layer.id] = owner.id
+    return reused
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for axis in shape:
+        size *= axis
+    return size
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) if shape else "scalar"

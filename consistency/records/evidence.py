@@ -1,0 +1,35 @@
+"""Everything a case is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from consistency.records.capture import BaseEvidence, ObservedLayer, PlainRun, ReferenceLayer, TaskResult
+from consistency.records.expectation import Expectation
+
+
+@dataclass(frozen=True)
+class CaseEvidence:
+    """Everything known about one case on one device when it ran to its end.
+
+    ``reference`` is in topological order; ``observed`` the layers of the instrumented pass; ``outputs`` the
+    final outputs of the plain pass (their bytes came back, so their statistics are measured on the host);
+    ``instrumented_outputs`` maps output names to digests, ``None`` when no instrumented pass ran;
+    ``today`` is an ISO date; ``earlier`` the statuses of earlier attempts of the same job.
+    """
+
+    case: str
+    device: str
+    profile: str
+    level: int
+    reference: tuple[ReferenceLayer, ...]
+    outputs: tuple[ObservedLayer, ...]
+    plain_runs: tuple[PlainRun, ...]
+    observed: tuple[ObservedLayer, ...] = ()
+    instrumented_outputs: Mapping[str, str] | None = None
+    base: BaseEvidence | None = None
+    expectation: Expectation | None = None
+    today: str = ""
+    tasks: tuple[TaskResult, ...] = ()
+    earlier: tuple[str, ...] = ()
