@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import click
-from farm.progress import Progress
 
 from farm.jobs import RunUpdate
+from farm.progress import RunProgress
 
 
 def _ignore(_: object) -> None:
@@ -32,8 +32,8 @@ class Console:
         if quiet:
             yield cls()
             return
-        with Progress() as progress:
-            yield cls(say=lambda text: click.echo(click.style(f"  {text}", dim=True), err=True), jobs=progress.show)
+        with RunProgress() as progress:
+            yield cls(say=lambda text: click.echo(click.style(f"  {text}", dim=True), err=True), jobs=progress)
 
 
 @dataclass

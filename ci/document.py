@@ -6,12 +6,12 @@ import dataclasses
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ci.judge import CaseOutcome
 from ci.options import NotTested
 from ci.plan import Matrix
-from consistency.records import CaseVerdict, ChipPairVerdict, LayerVerdict, Worst
+from consistency.records import CaseStatus, CaseVerdict, ChipPairVerdict, LayerVerdict, Worst
 
 _WORST_FIELDS = ("layer", "metric", "measured", "bound", "would_pass")
 
@@ -24,6 +24,13 @@ class PairOutcome:
     b: str
     case: str
     verdict: ChipPairVerdict
+
+    @property
+    def status(self) -> CaseStatus:
+        """The pair's status in the words of cases."""
+        if self.verdict.status == "inconclusive_needs_tensors":
+            return "inconclusive"
+        return cast(CaseStatus, self.verdict.status)
 
 
 def device_entry(
@@ -42,7 +49,7 @@ def device_entry(
 def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
     """One case on one device."""
     verdict, answer = outcome.verdict, outcome.answer
-    first = list(verdict.first_deviating) if verdict else []
+    first = list(verdict.first_deviating)
     return {
         "case": outcome.prepared.case.id,
         "model": outcome.prepared.case.model,
@@ -53,10 +60,10 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
         "first_deviating_layers": first,
         "first_deviating_layer": first[0] if first else None,
         "reason": outcome.reason,
-        "worst": _worst(verdict.worst) if verdict else None,
-        "coverage": _coverage(verdict, len(outcome.prepared.golden.layers)),
+        "worst": _worst(verdict.worst),
+        "coverage": _coverage(verdict),
         "tasks": [dataclasses.asdict(task) for task in outcome.tasks],
-        "outputs": [_output(layer) for layer in verdict.outputs] if verdict else [],
+        "outputs": [_output(layer) for layer in verdict.outputs],
         "changed": _changed(verdict),
         "expectation": _expectation(verdict),
         "effective": dict(answer.get("effective", {})),
@@ -64,7 +71,7 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
         "latency_ms": _latency(answer),
         "attempts": outcome.job.attempts,
         "traffic": {**answer.get("traffic", {}), "layer_bytes": answer.get("layer_bytes", 0)},
-        "profile": verdict.profile if verdict else outcome.prepared.case.profile,
+        "profile": verdict.profile,
     }
 
 
@@ -72,9 +79,7 @@ def _worst(worst: Worst | None) -> dict[str, Any] | None:
     return None if worst is None else {name: getattr(worst, name) for name in _WORST_FIELDS}
 
 
-def _coverage(verdict: CaseVerdict | None, expected: int) -> dict[str, int]:
-    if verdict is None:
-        return {"paired": 0, "expected": expected, "not_observable": 0, "missing": expected}
+def _coverage(verdict: CaseVerdict) -> dict[str, int]:
     found = verdict.coverage
     return {
         "paired": found.paired,
@@ -92,15 +97,7 @@ def _output(layer: LayerVerdict) -> dict[str, Any]:
     }
 
 
-def _changed(verdict: CaseVerdict | None) -> dict[str, Any]:
-    if verdict is None:
-        return {
-            "against": "none",
-            "layers_changed": 0,
-            "outputs_changed": [],
-            "first_changed_layer": None,
-            "reason": None,
-        }
+def _changed(verdict: CaseVerdict) -> dict[str, Any]:
     changed = verdict.changed
     return {
         "against": changed.against,
@@ -111,8 +108,8 @@ def _changed(verdict: CaseVerdict | None) -> dict[str, Any]:
     }
 
 
-def _expectation(verdict: CaseVerdict | None) -> dict[str, Any] | None:
-    if verdict is None or verdict.expectation is None:
+def _expectation(verdict: CaseVerdict) -> dict[str, Any] | None:
+    if verdict.expectation is None:
         return None
     found = verdict.expectation
     return {"status": found.state, "owner": found.owner, "reason": found.reason, "expires": found.expires}
@@ -130,12 +127,11 @@ def pair_entry(pair: PairOutcome) -> dict[str, Any]:
     """One chip pair on one case."""
     verdict = pair.verdict
     first = verdict.first_deviating[0] if verdict.first_deviating else verdict.first_split
-    status = "inconclusive" if verdict.status == "inconclusive_needs_tensors" else verdict.status
     return {
         "a": pair.a,
         "b": pair.b,
         "case": pair.case,
-        "status": status,
+        "status": pair.status,
         "bit_identical": verdict.bit_identical,
         "layers_equal": verdict.layers_equal,
         "layers_compared": verdict.layers_compared,
@@ -177,8 +173,6 @@ def traffic(outcomes: Sequence[CaseOutcome]) -> dict[str, int]:
 def layer_rows(outcomes: Sequence[CaseOutcome], matrix: Matrix) -> Iterator[dict[str, Any]]:
     """One row per case, device and expected layer, in topological order."""
     for outcome in outcomes:
-        if outcome.verdict is None:
-            continue
         canonical = matrix.canonical.get(outcome.prepared.case.id)
         digests = {layer.id: layer.digest for layer in canonical.layers} if canonical else {}
         golden = outcome.prepared.golden.by_id()

@@ -71,7 +71,9 @@ def _usable(
     chosen: tuple[tuple[Device, str], ...],
 ) -> tuple[tuple[tuple[Device, str], ...], dict[str, str], list[NotTested]]:
     """Devices whose emulator is there; the others count as not tested, with what to install."""
-    usable, emulators, missing = [], {}, []
+    usable: list[tuple[Device, str]] = []
+    emulators: dict[str, str] = {}
+    missing: list[NotTested] = []
     for device, abi in chosen:
         try:
             if device.link.emulator:

@@ -6,14 +6,22 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-from consistency.verdict import judge_case
+from typing import Any, cast
 
 from ci.expectations import find_expectation
 from ci.plan import Matrix
 from ci.prepare import PreparedCase
-from consistency.records import BaseEvidence, CaseEvidence, CaseVerdict, Expectation, PlainRun, Stats, TaskResult
+from consistency.records import (
+    BaseEvidence,
+    CaseEvidence,
+    CaseStatus,
+    CaseVerdict,
+    Expectation,
+    PlainRun,
+    Stats,
+    TaskResult,
+)
+from consistency.verdict import judge_case, not_run
 from engine.contract.errors import RunnerNonsense
 from engine.contract.trace import Trace
 from engine.models.tasks import check_tasks
@@ -30,10 +38,10 @@ class CaseOutcome:
     prepared: PreparedCase
     device: Device
     abi: str
-    status: str
+    status: CaseStatus
     reason: str
     job: JobView
-    verdict: CaseVerdict | None = None
+    verdict: CaseVerdict
     notes: tuple[str, ...] = ()
     tasks: tuple[TaskResult, ...] = ()
 
@@ -70,15 +78,38 @@ class Judge:
         if head.result is None:
             error = head.error or JobError(type="cancelled", message="the job was cancelled", status="infra")
             reason = f"{error.message}. {error.hint}" if error.hint else error.message
-            return CaseOutcome(prepared, device, abi, error.status, reason, head)
+            return self._not_run(prepared, device, abi, head, error.status, reason, base)
         try:
             expectation = find_expectation(self.root, device.chip_model, prepared.case.id, self.engine)
             tasks = self._tasks(prepared, head.result)
             verdict = self._judge(prepared, device, head.result, self._base(prepared, device, base), expectation, tasks)
         except RunnerNonsense as error:
-            return CaseOutcome(prepared, device, abi, error.status, error.message, head)
+            return self._not_run(prepared, device, abi, head, error.status, error.message, base)
         notes = verdict.notes
         return CaseOutcome(prepared, device, abi, verdict.status, verdict.reason, head, verdict, notes, tasks)
+
+    def _not_run(
+        self,
+        prepared: PreparedCase,
+        device: Device,
+        abi: str,
+        head: JobView,
+        status: str,
+        reason: str,
+        base: JobView | None,
+    ) -> CaseOutcome:
+        base_status = base.error.status if base and base.error else None
+        verdict = not_run(
+            prepared.case.id,
+            device.name,
+            self.matrix.profile or prepared.case.profile,
+            reference_layers(prepared.golden, self.matrix.canonical.get(prepared.case.id)),
+            cast(CaseStatus, status),
+            reason,
+            base_status=base_status,
+        )
+        job = replace(head, result=None)
+        return CaseOutcome(prepared, device, abi, verdict.status, verdict.reason, job, verdict, verdict.notes)
 
     def _judge(
         self,

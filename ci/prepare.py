@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-from engine.models.export import export_refrt
 
 from ci.builds import EngineSource
 from engine.contract.errors import BuildError, ModelError, UsageError
 from engine.contract.trace import Trace
 from engine.digest import file_sha256
+from engine.models.export import export_refrt
 from engine.models.fetch import fetch_suite
 from engine.models.golden import golden_trace
 from engine.models.mutate import mutate, valid_targets
@@ -73,6 +73,7 @@ def model_file(prepared: PreparedCase, source: EngineSource, onnx_path: Path, ro
     key = hashlib.sha256(json.dumps([file_sha256(onnx_path), prepared.shapes, exporter]).encode()).hexdigest()[:32]
     target = cache_root() / "exports" / f"{key}.refrt"
     if not target.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
         if source.tree == root:
             export_refrt(_load(onnx_path), prepared.shapes, target)
         else:

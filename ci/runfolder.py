@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import secrets
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
-
-from consistency.chips import bit_identity, compare_chips
-from consistency.gate import gate_outcome
 
 from ci.builds import EngineSource
 from ci.console import Phases
@@ -30,11 +27,14 @@ from ci.judge import CaseOutcome
 from ci.options import GateOptions, NotTested, Selection
 from ci.plan import EngineUnderTest, Matrix
 from ci.prepare import PreparedCase
+from consistency.chips import bit_identity, compare_chips
+from consistency.gate import gate_outcome
 from consistency.records import GateCase, GateOutcome
+from consistency.thresholds import profile
 from farm.evidence import observed_layers, reference_layers
 from farm.inventory import Device, load_fleet
 from farm.jobs import RunSummary
-from reports import render, write_layers
+from reports import render, write_layers, write_verdict
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class GateRun:
     outcome: GateOutcome
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunFolder:
     """Everything the documents of a run are written from."""
 
@@ -67,9 +67,7 @@ class RunFolder:
         outcome = self._outcome()
         document = self._document(outcome, phases)
         write_layers(folder / "layers.parquet", layer_rows(self.outcomes, self.matrix))
-        part = folder / ".verdict.part"
-        part.write_text(json.dumps(document, indent=1, allow_nan=False))
-        part.rename(folder / "verdict.json")
+        write_verdict(folder / "verdict.json", document)
         render(folder)
         _point(self.options.out / "latest", folder.name)
         return GateRun(folder, document, outcome)
@@ -82,20 +80,30 @@ class RunFolder:
         cases = [
             GateCase(
                 entry.prepared.case.id, entry.device.name, entry.status, entry.device.name in required, entry.reason
-            )  # type: ignore[arg-type]
+            )
             for entry in self.outcomes
         ]
-        missing = tuple(f"{entry.kind} {entry.name}: {entry.reason}" for entry in self.left if entry.required)
-        return gate_outcome(cases, missing)
+        pairs = [
+            GateCase(pair.case, f"{pair.a} against {pair.b}", pair.status, required=False, reason=pair.verdict.reason)
+            for pair in self.pairs
+        ]
+        missing = [
+            f"{entry.kind} {entry.name} was not tested: {entry.reason}; {entry.next_step}"
+            for entry in self.left
+            if entry.required
+        ]
+        return gate_outcome(cases, chip_pairs=pairs, required_missing=missing)
 
-    def _pairs(self) -> list[PairOutcome]:
+    @cached_property
+    def pairs(self) -> list[PairOutcome]:
+        """Every two devices compared on every case."""
         pairs = []
         for prepared in self.matrix.cases:
             answered = [entry for entry in self._of(prepared) if entry.answer and entry.answer["layers"]]
             reference = reference_layers(prepared.golden, self.matrix.canonical.get(prepared.case.id))
-            profile = self.matrix.profile or prepared.case.profile
+            rules = profile(self.matrix.profile or prepared.case.profile)
             for a, b in combinations(answered, 2):
-                verdict = compare_chips(observed_layers(a.answer), observed_layers(b.answer), reference, profile)
+                verdict = compare_chips(observed_layers(a.answer), observed_layers(b.answer), reference, rules)
                 pairs.append(PairOutcome(a.device.name, b.device.name, prepared.case.id, verdict))
         return pairs
 
@@ -112,10 +120,10 @@ class RunFolder:
                 for entry in answered
             }
             dispatch = {
-                entry.device.name: f"{entry.answer['fingerprint']['dispatch']} {entry.answer['fingerprint']['bundle'][:8]}"
+                entry.device.name: " ".join(entry.answer["fingerprint"][key][:16] for key in ("dispatch", "bundle"))
                 for entry in answered
             }
-            found = bit_identity(digests, dispatch, [layer.id for layer in prepared.golden.layers])
+            found = bit_identity(digests, dispatch, reference_layers(prepared.golden, None))
             groups = [
                 {"devices": list(g.devices), "dispatches": list(g.dispatches), "layers": g.layers} for g in found.groups
             ]
@@ -154,7 +162,7 @@ class RunFolder:
             "traffic": traffic(self.outcomes),
             "devices": self._devices(),
             "cases": [case_entry(entry) for entry in self.outcomes],
-            "chip_pairs": [pair_entry(pair) for pair in self._pairs()],
+            "chip_pairs": [pair_entry(pair) for pair in self.pairs],
             "bit_identity": self._identity(),
             "not_tested": [asdict(entry) for entry in self.left],
             "notes": [*outcome.reasons, *self._notes()],
@@ -171,7 +179,7 @@ class RunFolder:
         notes = []
         if self.options.inject and not any(entry.verdict and entry.verdict.first_deviating for entry in self.outcomes):
             notes.append(
-                f"The fault {self.options.inject} is ineffective: no layer left its bounds. Choose another layer or kind."
+                f"The fault {self.options.inject} is ineffective: no layer left its bounds. Choose another."
             )
         if any(entry.device.emulated for entry in self.outcomes):
             notes.append("Emulated devices prove answers, never speed: their times are not performance evidence.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 def _mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[object, object]:
     seen: set[object] = set()
     for key_node, _ in node.value:
-        key = loader.construct_object(key_node)  # type: ignore[no-untyped-call]
+        key = loader.construct_object(key_node)  # type: ignore[no-untyped-call, unused-ignore]
         if not isinstance(key, (str, int, float, bool)):
             raise yaml.constructor.ConstructorError(None, None, "a key must be plain text", key_node.start_mark)
         if key in seen:
@@ -71,13 +72,13 @@ def validate(document: object, model: type[M], source: str) -> M:
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        lines = [_complaint(fault, model) for fault in error.errors()]  # type: ignore[arg-type]
+        lines = [_complaint(fault, model) for fault in error.errors()]
         raise ConfigError(
             f"{source}: " + "; ".join(lines), hint="mend the keys named above; docs/ shows a complete example"
         ) from error
 
 
-def _complaint(fault: dict[str, Any], model: type[BaseModel]) -> str:
+def _complaint(fault: Mapping[str, Any], model: type[BaseModel]) -> str:
     location = fault["loc"]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
     if fault["type"] != "extra_forbidden":

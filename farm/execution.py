@@ -16,14 +16,13 @@ import numpy as np
 
 from agents.base import Blob
 from consistency.metrics import count_nonfinite, stats_from_arrays
-from consistency.thresholds import absolute_bound
+from consistency.thresholds import absolute_bound, profile
 from engine.contract.dtypes import decode, item_size
 from engine.contract.errors import RunnerNonsense
 from engine.contract.request import GoldenTensor, Limits, Request
 from engine.contract.result import LayerRecord, OutputRecord, RawStats, Result
 from engine.contract.trace import Trace, TraceLayer
 from engine.digest import file_sha256
-from engine.places import cache_root
 from farm.casejob import CaseJob
 from farm.config import validate
 from farm.evidence import reference_layers
@@ -100,7 +99,7 @@ class Measurement:
             reference = golden.get(output.name)
             if output.digest not in self.expected.get(output.name, ()):
                 data = self.call.output_bytes(output, MAX_TENSOR_BYTES)
-                record["blob"] = str(BlobStore(cache_root() / "blobs").put_bytes(data))
+                record["blob"] = _keep(data)
                 record["nonfinite"] = asdict(count_nonfinite(decode(data, output.dtype, output.shape)))
                 if reference is not None and _alike(output, reference):
                     record["stats"] = self._host_stats(data, reference)
@@ -112,7 +111,9 @@ class Measurement:
         return asdict(stats_from_arrays(got, self.golden.tensor(reference), self._bound(reference)))
 
     def _bound(self, layer: TraceLayer) -> float:
-        return absolute_bound(self.job.profile, reference_layers(replace(self.golden, layers=(layer,)), None)[0])
+        return absolute_bound(
+            profile(self.job.profile), reference_layers(replace(self.golden, layers=(layer,)), None)[0]
+        )
 
     def _with_stats(self, result: Result) -> tuple[LayerRecord, ...]:
         golden = self.golden.by_id()
@@ -213,6 +214,12 @@ class Measurement:
             "real_or_emulated": "emulated" if device.link.kind == "emulated" else "real",
             **self.call.agent.facts(),
         }
+
+
+def _keep(data: bytes) -> str:
+    """Keep an output by content; returns where."""
+    store = BlobStore()
+    return str(store.get(store.put_bytes(data)))
 
 
 def _alike(got: LayerRecord | OutputRecord, reference: TraceLayer) -> bool:

@@ -49,10 +49,11 @@ ENDED = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED})
 
 
 class Role(StrEnum):
-    """Which engine version a job runs: the commit's own, or the one before."""
+    """Why a job runs: the commit's own engine, the one before, or a second look at a failure."""
 
     HEAD = "head"
     BASE = "base"
+    CONFIRM = "confirm"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +147,8 @@ class JobView:
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptView:
-    """One attempt at a job, kept for ever. ``outcome``: running, done, error, lost or cancelled."""
+    """One attempt at a job, kept for ever. ``outcome``: running, done, error, lost, timeout or cancelled;
+    ``ended`` is None until the worker has stopped."""
 
     job_id: str
     number: int

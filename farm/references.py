@@ -13,6 +13,7 @@ from pathlib import Path
 
 from consistency.metrics import scale_of, stats_from_arrays
 from consistency.thresholds import absolute_bound
+from consistency.thresholds import profile as profile_of
 from engine.contract.dtypes import decode
 from engine.contract.errors import ModelError
 from engine.contract.request import Limits, Request
@@ -73,7 +74,7 @@ def _layer(
     _keep(folder / "tensors" / record.digest, data)
     got = decode(data, record.dtype, record.shape)
     alike = (record.dtype, record.shape) == (golden_layer.dtype, golden_layer.shape)
-    bound = absolute_bound(profile, reference_layers(replace(golden, layers=(golden_layer,)), None)[0])
+    bound = absolute_bound(profile_of(profile), reference_layers(replace(golden, layers=(golden_layer,)), None)[0])
     stats = RawStats(**asdict(stats_from_arrays(got, golden.tensor(golden_layer), bound))) if alike else None
     return TraceLayer(
         id=record.id,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agents.base import Agent, Completed
 from engine.contract.errors import (
@@ -146,7 +147,7 @@ class RunnerCall:
 
     def _fault(self, done: Completed, seconds: float) -> LockstepError:
         tail = done.stderr.decode(errors="replace").strip()[-600:]
-        facts = {"device": self.job.device.name, "exit_code": done.exit_code, "stderr": tail}
+        facts: dict[str, Any] = {"device": self.job.device.name, "exit_code": done.exit_code, "stderr": tail}
         if not done.timed_out and done.exit_code == 3:
             return UnsupportedError(f"{self._who()}: not supported: {tail or 'no reason given'}", **facts)
         if not done.timed_out and done.exit_code == 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import pkgutil
@@ -67,9 +68,22 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
+    except OSError as error:
+        code = _storage(error)
     except Exception as error:  # the last line of defence: a message, never a traceback
         code = _unexpected(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _storage(error: OSError) -> int:
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+        return _unexpected(error)
+    click.echo(
+        f"error: cannot write {error.filename or 'a file'}: {error.strerror}\n"
+        "  next: free room or mend the permissions; LOCKSTEP_CACHE, LOCKSTEP_STATE and --out choose other places",
+        err=True,
+    )
+    return 3
 
 
 def _unexpected(error: Exception) -> int:

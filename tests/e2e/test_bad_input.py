@@ -1,0 +1,74 @@
+"""What a user can get wrong: each a clear message with the next step and exit code 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import HOST, Bench
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--device", "cortex-a35"], "unknown device 'cortex-a35': did you mean 'cortex-a53'?"),
+        (["--chip", "neoverse"], "unknown chip 'neoverse': did you mean 'neoverse-v1'?"),
+        (["--tier", "hi"], "unknown tier 'hi'"),
+        (["--case", "vad-nois"], "unknown case 'vad-nois': did you mean 'vad-noise'?"),
+        (["--suite", "smok"], "unknown suite 'smok': did you mean 'smoke'?"),
+        (["--engine", "refr"], "unknown engine 'refr': did you mean 'refrt'?"),
+        (["--devices", "absent.yaml"], "absent.yaml: no such file"),
+        (["--base", "no-such-ref"], "no-such-ref"),
+        (["--inject", "nonsense"], "is not KIND@LAYER"),
+        (["--inject", "scale_weight@x"], "unknown fault 'scale_weight': did you mean 'scale_weights'?"),
+        (["--profile", "fp33"], "fp33"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_right_one(bench: Bench, words: list[str], message: str) -> None:
+    done = bench.gate(*words)
+    assert message in done.text
+    assert done.exit_code == 2
+    assert not (bench.folder / "out").exists(), "nothing half-written is left"
+
+
+def test_an_inapplicable_fault_lists_where_it_applies(bench: Bench) -> None:
+    done = bench.gate("--inject", "wrong_padding@fetch_name_0")
+    assert done.exit_code == 2
+    assert "cannot be injected at 'fetch_name_0'" in done.text
+    assert "p2o.pd_op.conv2d.0.0" in done.text
+
+
+def test_broken_yaml_names_file_and_line(bench: Bench) -> None:
+    broken = bench.folder / "devices.yaml"
+    broken.write_text("devices: [")
+    done = bench.gate("--devices", str(broken))
+    assert done.exit_code == 2
+    assert "not valid YAML" in done.text
+    assert "line 1" in done.text
+
+
+def test_a_model_of_another_hash_is_refused(bench: Bench) -> None:
+    text = Path("suites/smoke.yaml").read_text()
+    suite = bench.folder / "other.yaml"
+    suite.write_text(text.replace("9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85", "0" * 64))
+    done = bench.gate("--suite", str(suite))
+    assert done.exit_code == 2
+    assert "9ccdacc4719d" in done.text, "the hash it has"
+    assert "0000000000" in done.text, "the hash it should have"
+
+
+def test_a_device_whose_emulator_is_missing_is_not_tested_and_never_green(bench: Bench) -> None:
+    phone = {
+        **HOST,
+        "name": "phone",
+        "chip": "haswell",
+        "abis": ["x86-64"],
+        "link": {"kind": "emulated", "emulator": "qemu-x86_64", "cpu": "Haswell"},
+    }
+    done = bench.gate("--devices", bench.fleet(HOST, phone), "--engine", "ort-example", "--case", "vad-noise")
+    assert done.exit_code == 3
+    entry = next(entry for entry in done.verdict["not_tested"] if entry["name"] == "phone")
+    assert "make setup" in entry["next_step"]

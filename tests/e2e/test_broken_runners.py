@@ -1,0 +1,60 @@
+"""A runner that crashes, hangs or lies: a clear message, the right exit code, never a green."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import HOST, REPOSITORY, Bench
+
+pytestmark = [pytest.mark.e2e, pytest.mark.services]
+RESULT = (
+    '{"contract":1,"job":"%s","attempt":1,"runner":{"name":"x","version":"1","level":0},'
+    '"effective":{"backend":"cpu","precision":"fp32","threads":1,"dispatch":"x"},"passes":[],"outputs":[]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "exit_code", "words"),
+    [
+        ("kill -SEGV $$", "crashed", 1, "SIGSEGV"),
+        ("kill -ILL $$", "crashed", 1, "built for instructions this CPU lacks"),
+        ("exit 77", "crashed", 1, "exit code 77"),
+        ("echo cannot load >&2; exit 4", "crashed", 1, "the runtime failed: cannot load"),
+        ("echo no Softmax here >&2; exit 3", "unsupported", 3, "no Softmax here"),
+        ("exit 0", "crashed", 1, "exit code 0 but no usable result.json"),
+        ("mkdir -p out; echo '{]' > out/result.json", "crashed", 1, "result.json is not JSON"),
+        ("mkdir -p out; echo '{\"contract\": NaN}' > out/result.json", "crashed", 1, "NaN is not JSON"),
+        ("mkdir -p out; echo '[]' > out/result.json", "crashed", 1, "result is list, not an object"),
+        ("mkdir -p out; ln -s /etc/passwd out/result.json", "crashed", 1, "no usable result.json"),
+        (f"mkdir -p out; echo '{RESULT % 'another'}' > out/result.json", "crashed", 1, "answers job 'another'"),
+    ],
+)
+def test_a_runner_that_misbehaves(bench: Bench, script: str, status: str, exit_code: int, words: str) -> None:
+    engine = bench.engine("broken", script)
+    done = bench.gate("--engine", engine, "--devices", bench.fleet(HOST), "--case", "vad-noise")
+    entry = done.case("vad-noise", "host")
+    assert entry["status"] == status
+    assert words in entry["reason"]
+    assert done.exit_code == exit_code
+    assert done.verdict["exit_code"] == exit_code
+
+
+def test_a_runner_that_hangs_is_ended_at_its_deadline(bench: Bench) -> None:
+    engine = bench.engine("hanging", "sleep 600")
+    suite = bench.folder / "short.yaml"
+    text = (REPOSITORY / "suites" / "smoke.yaml").read_text()
+    suite.write_text(text.replace("  - id: vad-noise\n", "  - id: vad-noise\n    limits: {seconds: 1}\n"))
+    done = bench.gate(
+        "--suite", str(suite), "--engine", engine, "--devices", bench.fleet(HOST), "--case", "vad-noise"
+    )
+    entry = done.case("vad-noise", "host")
+    assert entry["status"] == "crashed"
+    assert "no result within 1 s; the device still answers, so the engine hangs" in entry["reason"]
+    assert done.exit_code == 1
+
+
+def test_a_runner_that_answers_only_sometimes_is_flaky(bench: Bench) -> None:
+    mark = bench.folder / "mark"
+    engine = bench.engine("flaky", f"test -e {mark} && exit 3; touch {mark}; kill -SEGV $$")
+    done = bench.gate("--engine", engine, "--devices", bench.fleet(HOST), "--case", "vad-noise")
+    assert done.case("vad-noise", "host")["status"] == "flaky"
+    assert done.exit_code == 1
