@@ -1,0 +1,28 @@
+import numpy as np
+import pytest
+
+from engine.contract.errors import UnsupportedError
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0, 0.5])
+@pytest.mark.parametrize("shape", [(127,), (3, 128), (0, 2)])
+def test_exact_exponents(check_op, noise, shape, exponent):
+    check_op("Pow", {"a": noise(*shape)}, {"b": np.array(exponent, dtype=np.float32)}, ulp=1)
+
+
+def test_cube(check_op, noise):
+    check_op("Pow", {"a": noise(127)}, {"b": np.array([3.0], dtype=np.float32)}, ulp=2)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 2.0])
+def test_special_values(check_op, special, exponent):
+    check_op("Pow", {"a": special}, {"b": np.array(exponent, dtype=np.float32)}, ulp=1)
+
+
+def test_integer_exponent(check_op, noise):
+    check_op("Pow", {"a": noise(5)}, {"b": np.array(2, dtype=np.int64)}, ulp=1)
+
+
+def test_other_exponents_are_named(check_op, noise):
+    with pytest.raises(UnsupportedError, match=r"Pow node 'y': exponent \[1\.5\]"):
+        check_op("Pow", {"a": noise(4)}, {"b": np.array(1.5, dtype=np.float32)})
