@@ -97,14 +97,15 @@ def refrt(refrt_program: Path, tmp_path: Path) -> Refrt:
     return Refrt(refrt_program, tmp_path)
 
 
-def one_node(
+def make_one_node(
     op: str,
     feeds: Mapping[str, np.ndarray],
-    constants: Mapping[str, np.ndarray],
-    outputs: Sequence[str],
-    opset: int,
-    attributes: Mapping[str, object],
+    constants: Mapping[str, np.ndarray] | None = None,
+    outputs: Sequence[str] = ("y",),
+    opset: int = 17,
+    **attributes: object,
 ) -> onnx.ModelProto:
+    constants = constants or {}
     order = sorted({*feeds, *constants})  # inputs are named a, b, c … in the operator's order
     node = helper.make_node(op, order, list(outputs), **attributes)
     element = helper.np_dtype_to_tensor_dtype
@@ -116,6 +117,12 @@ def one_node(
 
 
 OpCheck = Callable[..., np.ndarray]
+
+
+@pytest.fixture
+def one_node() -> Callable[..., onnx.ModelProto]:
+    """``one_node(op, feeds, constants, outputs, opset, **attributes)``: inputs are named a, b, c … in order."""
+    return make_one_node
 
 
 @pytest.fixture
@@ -134,7 +141,7 @@ def check_op(refrt: Refrt) -> OpCheck:
         opset: int = 17,
         **attributes: object,
     ) -> np.ndarray:
-        model = one_node(op, feeds, constants or {}, ["y"], opset, attributes)
+        model = make_one_node(op, feeds, constants, opset=opset, **attributes)
         export_refrt(model, {}, refrt.folder / "model.refrt")
         got = refrt.run(refrt.folder / "model.refrt", feeds).output("y")
         with np.errstate(all="ignore"):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 127, 7, 7), (1, 3, 128), (1, 5, 3, 4, 5), (0, 3, 2, 2)])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 127, 7, 7), (1, 3, 128), (1, 5, 3, 4, 5)])
 def test_shapes(check_op, noise, shape):
     check_op("GlobalAveragePool", {"a": noise(*shape) + np.float32(9)}, ulp=8)
 
