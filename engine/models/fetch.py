@@ -7,10 +7,10 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, Protocol
+from typing import IO, BinaryIO
 
 from engine.contract.errors import InfraError, LockstepError, ModelError, StorageFull, TransferError
 from engine.debian import fetch_package
@@ -25,18 +25,6 @@ CHUNK = 1 << 20
 URI_SECONDS = 60
 
 
-class PinnedSuite(Protocol):
-    """What this module needs of a suite."""
-
-    @property
-    def model_files(self) -> tuple[PinnedFile, ...]:
-        """All models."""
-
-    @property
-    def input_files(self) -> tuple[PinnedFile, ...]:
-        """All input files."""
-
-
 @dataclass(frozen=True)
 class FetchedSuite:
     """Paths in the cache by the ids of the suite."""
@@ -45,11 +33,13 @@ class FetchedSuite:
     files: dict[str, Path]
 
 
-def fetch_suite(suite: PinnedSuite, cache: Path, progress: Progress) -> FetchedSuite:
+def fetch_suite(
+    models: Iterable[PinnedFile], files: Iterable[PinnedFile], cache: Path, progress: Progress
+) -> FetchedSuite:
     """All models and input files of a suite; nothing is downloaded twice."""
     return FetchedSuite(
-        models={entry.id: fetch_model(entry, cache, progress) for entry in suite.model_files},
-        files={entry.id: fetch_input(entry, cache, progress) for entry in suite.input_files},
+        models={entry.id: fetch_model(entry, cache, progress) for entry in models},
+        files={entry.id: fetch_input(entry, cache, progress) for entry in files},
     )
 
 

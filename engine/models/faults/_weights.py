@@ -70,12 +70,9 @@ def attribute(node: onnx.NodeProto, name: str) -> onnx.AttributeProto | None:
 
 
 def _tensor(name: str, model: onnx.ModelProto) -> onnx.TensorProto | None:
-    for tensor in model.graph.initializer:
-        if tensor.name == name:
-            return tensor
+    named: dict[str, onnx.TensorProto] = {tensor.name: tensor for tensor in model.graph.initializer}
     for node in model.graph.node:
-        if node.op_type == "Constant" and name in node.output:
-            for entry in node.attribute:
-                if entry.name == "value" and isinstance(entry.t, onnx.TensorProto):
-                    return entry.t
-    return None
+        value = attribute(node, "value") if node.op_type == "Constant" else None
+        if value is not None:
+            named.update(dict.fromkeys(node.output, value.t))
+    return named.get(name)
