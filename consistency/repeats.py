@@ -14,7 +14,7 @@ from consistency.thresholds import Profile
 class Repeats:
     """How the iterations of the plain pass agree.
 
-    ``state``: ``same`` (one digest an output) · ``within`` (varies, each within bounds) · ``first_run`` (only the
+    ``state``: ``same`` (one digest an output) · ``varies`` (all within bounds or all beyond: the outputs decide) · ``first_run`` (only the
     first differs, and is not shown to be within bounds) · ``beyond`` (varies, some beyond bounds) · ``unknown``
     (varies, and not every tensor was kept). ``explanation`` in words, empty for ``same``.
     """
@@ -45,8 +45,8 @@ def assess_repeats(
     if first_only:
         text = f"first-run only: output `{name}` of iteration {ordered[0].iteration} differs from all later ones"
     if set(worst) == {"pass"}:
-        return Repeats("within", f"{text}, each within bounds")
-    if first_only and worst[0] != "pass" and set(worst[1:]) == {"pass"}:
+        return Repeats("varies", f"{text}, each within bounds")
+    if first_only and worst[0] != "pass" and "fail" not in worst[1:] and worst[0] != worst[1]:
         shown = "is beyond bounds" if worst[0] == "fail" else "was not kept, so nothing shows it within bounds"
         return Repeats("first_run", f"{text} and {shown}")
     if "fail" in worst and set(worst) != {"fail"}:
@@ -55,7 +55,7 @@ def assess_repeats(
         return Repeats(
             "unknown", f"{text}; {worst.count('unknown')} were not kept, so nothing shows them within bounds"
         )
-    return Repeats("within", text)
+    return Repeats("varies", f"{text}, all beyond bounds")
 
 
 _RANK = ("pass", "unknown", "fail")
@@ -68,7 +68,8 @@ def _state(judge: LayerJudge, reference: ReferenceLayer, run: PlainRun, known: O
     if known is None or known.digest != digest:
         stats = run.stats.get(reference.id)
         like = known or ObservedLayer(reference.id, reference.op, reference.dtype, reference.shape, digest)
-        known = replace(like, digest=digest, stats=stats)
+        # What another iteration held says nothing about this one; its own statistics count non-finite values.
+        known = replace(like, digest=digest, stats=stats, nonfinite=reference.nonfinite)
     verdict: LayerVerdict = judge.judge(reference, 0, known)
     return verdict.status if verdict.status in _RANK else "unknown"
 

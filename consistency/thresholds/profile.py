@@ -19,8 +19,10 @@ class FloatRule:
     """Bounds of a floating-point layer.
 
     An error passes up to ``max(atol, rtol * scale, rounding * max_abs)``; ``rounding`` is a few units of
-    roundoff, which no engine can undercut on the largest element. Cosine and norm ratio are judged only
-    where the error exceeds ``atol``: below it, direction and length are those of noise.
+    roundoff, which no engine can undercut on the largest element. Where that exceeds the scale of the rest
+    (a mask of -1e9) it is dropped: such values swallow what is added to them, alike on every engine. Cosine
+    and norm ratio are judged only where the error exceeds ``atol``: below it, direction and length are
+    those of noise.
     """
 
     atol: float
@@ -70,7 +72,9 @@ class Profile:
         """The bounds of one layer; ``None`` for a dtype that no rule can judge."""
         if dtype in FLOAT_TYPES:
             rule = self.by_op.get(op, self.floats)
-            limit = max(rule.atol, rule.rtol * effective_scale(scale), rule.rounding * scale.max_abs)
+            size = effective_scale(scale)
+            rounding = rule.rounding * scale.max_abs
+            limit = max(rule.atol, rule.rtol * size, rounding if rounding <= size else 0.0)
             return Bounds(limit, None, rule.min_cosine, rule.max_norm_drift, rule.atol)
         if dtype in INTEGER_TYPES:
             integer = self.integers.get(dtype, self.other_integers)
@@ -90,8 +94,9 @@ class Profile:
 def effective_scale(scale: Scale) -> float:
     """The size against which errors are read: the 99.9th percentile, but no more than 4 RMS.
 
-    The percentile keeps an outlier from hiding errors in the rest, the RMS keeps a large masked minority
-    from doing so. A layer with fewer than 0.1 % non-zero elements has no percentile and uses its RMS.
+    The percentile keeps outliers from hiding errors in the rest, the RMS does so where they are more than
+    0.1 % of the elements; masks are left out of both (``consistency.metrics.scale``). A layer with fewer
+    than 0.1 % non-zero elements has no percentile and uses its RMS.
     """
     return min(scale.p999, TAIL * scale.rms) if scale.p999 > 0.0 else scale.rms
 

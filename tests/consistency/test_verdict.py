@@ -135,6 +135,13 @@ def test_only_the_first_run_is_garbage():  # A20
     assert verdict.reason.startswith("first-run only: output `l3` of iteration 0 differs from all later ones")
 
 
+def test_a_bad_first_run_fails_although_the_later_tensors_were_not_kept():  # A20
+    plain_runs = (*runs(9), *(replace(run, iteration=run.iteration + 1) for run in runs(1e-5, 1e-5, known=False)))
+    verdict = judge_case(replace(evidence_of(GOLDEN, GOLDEN), plain_runs=plain_runs))
+    assert verdict.status == "fail"
+    assert "differs from all later ones and is beyond bounds" in verdict.reason
+
+
 def test_variation_within_bounds_is_a_note():  # A12
     verdict = judge_case(replace(evidence_of(GOLDEN, GOLDEN), plain_runs=runs(0, 1e-5, 2e-5)))
     assert (verdict.status, verdict.notes) == ("pass", ("nondeterministic",))
@@ -150,6 +157,20 @@ def test_variation_beyond_bounds_is_flaky():
 def test_variation_that_was_not_kept_is_inconclusive():
     verdict = judge_case(replace(evidence_of(GOLDEN, GOLDEN), plain_runs=runs(0, 1, 0, 1, known=False)))
     assert verdict.status == "inconclusive"
+
+
+def test_a_first_run_of_nan_does_not_taint_the_later_ones():  # A20
+    nan = [*GOLDEN[:3], replace(GOLDEN[3], value=GOLDEN[3].value * np.float32(np.nan))]
+    plain_runs = (PlainRun(0, {"l3": digest(nan[3].value)}), PlainRun(1, {"l3": "a"}), PlainRun(2, {"l3": "a"}))
+    evidence = evidence_of(GOLDEN, GOLDEN)
+    output = observe(nan[3], GOLDEN[3], 1e-4)
+    verdict = judge_case(replace(evidence, outputs=(output,), plain_runs=plain_runs))
+    assert (verdict.status, "first-run only" in verdict.reason) == ("fail", True)
+
+
+def test_runs_that_vary_and_are_all_wrong_fail():
+    verdict = judge_case(replace(evidence_of(broken_from(3, 9), GOLDEN), plain_runs=runs(9, 8, 7)))
+    assert (verdict.status, verdict.notes) == ("fail", ("nondeterministic",))
 
 
 @pytest.mark.parametrize("earlier", ["fail", "crashed"])

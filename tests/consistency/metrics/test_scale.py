@@ -1,4 +1,5 @@
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -7,7 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from consistency.metrics import scale_of
+from consistency.metrics.scale import without_mask
 from consistency.records import Scale
+from engine.models.golden import summarise
 
 
 def test_outliers_do_not_move_the_percentile():
@@ -33,6 +36,33 @@ def test_subnormals_do_not_vanish():
 
 def test_integers_at_the_end_of_their_range():
     assert scale_of(np.array([-128, 127], np.int8)).max_abs == 128.0
+
+
+@pytest.mark.parametrize("mask", [-1e4, -65504.0, -1e9, -3.4e38])
+def test_a_mask_is_left_out_of_the_scale(mask):
+    scores = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    masked = scores + np.triu(np.full((64, 64), mask, np.float32), 1)
+    scale = scale_of(masked)
+    assert 2 < scale.p999 < 5
+    assert 0.9 < scale.rms < 1.1
+    assert scale.max_abs > 9e3
+
+
+def test_heavy_tails_and_sparse_or_saturated_layers_are_no_mask():
+    rng = np.random.default_rng(0)
+    for values in (
+        -np.exp(rng.normal(0, 6, 10_000)),
+        np.where(rng.random(10_000) < 0.01, -5e4, 0.0),
+        np.array([1e6, 1.0, 1.0]),
+        np.array([1.0, 1e-7, 1e-9]),
+    ):
+        assert without_mask(values).size == values.size
+
+
+@pytest.mark.parametrize("size", [1, 7, 999, 1000, 1001, 50_176])
+def test_agrees_with_what_the_engine_keeps_in_a_trace(size):
+    values = np.random.default_rng(size).normal(size=size).astype(np.float32)
+    assert asdict(scale_of(values)) == asdict(summarise(values))
 
 
 @given(hnp.arrays(st.sampled_from([np.float16, np.float32, np.float64, np.int64]), st.integers(0, 50)))

@@ -115,6 +115,22 @@ def test_outliers_do_not_hide_errors(outliers):
     assert failed(verdict("fp32", got, ref)) == ["max_abs"]
 
 
+@pytest.mark.parametrize(("mask", "error"), [(-1e9, 0.01), (-1e4, 0.01)])
+def test_masks_do_not_hide_errors(mask, error):
+    ref = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    ref += np.triu(np.full((64, 64), mask, np.float32), 1)
+    got = ref.copy()
+    got[60, 3] += np.float32(error)
+    assert failed(verdict("fp32", got, ref)) == ["max_abs"]
+
+
+def test_the_rounding_of_a_mask_is_no_failure():
+    ref = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    ref += np.triu(np.full((64, 64), -1e4, np.float32), 1)
+    got = np.where(ref < -5e3, np.nextafter(ref, np.float32(0)), ref)
+    assert failed(verdict("fp32", got, ref)) == []
+
+
 def test_a_mostly_zero_layer_is_scaled_by_its_rms():
     ref = np.zeros(10_000, np.float32)
     ref[:5] = 100.0
