@@ -111,8 +111,20 @@ def emulator(name: str) -> Path:
     return Toolchain(root=tree, emulators=tree).emulator(name)
 
 
+def browser(cache: Path | None = None) -> tuple[Path, dict[str, str]]:
+    """Headless Chromium for the tests of reports: its program and the environment that it needs.
+
+    It runs without a sandbox of its own (its launcher needs root for that), so show it nothing from outside.
+    Raises MissingToolError when `make test` has not unpacked it.
+    """
+    tree = group_tree("browser", cache)
+    environment = environment_of(tree) | {"FONTCONFIG_SYSROOT": str(tree)}
+    return tree / "usr" / "lib" / "chromium" / "chromium-headless-shell", environment
+
+
 def environment_of(tree: Path) -> dict[str, str]:
     """This process's environment with the libraries of an unpacked tree in front of the machine's."""
-    folders = [str(tree / "usr/lib/llvm-19/lib"), str(tree / "usr/lib/x86_64-linux-gnu")]
+    libraries = tree / "usr" / "lib" / "x86_64-linux-gnu"
+    folders = [str(tree / "usr/lib/llvm-19/lib"), *(str(libraries / name) for name in ("", "nss", "pulseaudio"))]
     inherited = os.environ.get("LD_LIBRARY_PATH")
     return {**os.environ, "LD_LIBRARY_PATH": ":".join([*folders, *([inherited] if inherited else [])])}

@@ -9,7 +9,7 @@ import pytest
 from engine import toolchain
 from engine.contract.errors import ConfigError, MissingToolError
 from engine.debian import RELEASE
-from engine.toolchain import EMULATORS, Toolchain, emulator, environment_of, groups_needed_by, package_group
+from engine.toolchain import EMULATORS, Toolchain, browser, emulator, environment_of, groups_needed_by, package_group
 
 
 def test_an_empty_cache_says_what_to_type(tmp_path: Path) -> None:
@@ -72,3 +72,13 @@ def test_an_unknown_emulator_is_named_with_the_known_ones() -> None:
         MissingToolError, match="no emulator 'qemu-mips': there are qemu-aarch64, qemu-arm, qemu-riscv64"
     ):
         emulator("qemu-mips")
+
+
+@pytest.mark.browser
+def test_the_unpacked_browser_starts_with_libraries_of_its_own_tree() -> None:
+    program, environment = browser()
+    tree = program.parents[3]
+    linked = subprocess.run(["ldd", program], env=environment, capture_output=True, text=True, check=True).stdout
+    assert "not found" not in linked
+    assert f"{tree}/usr/lib/x86_64-linux-gnu/libnss3.so" in linked
+    assert f"{tree}/usr/lib/x86_64-linux-gnu/pulseaudio/libpulsecommon" in linked
