@@ -68,51 +68,82 @@ REFRT_INLINE T hard_swish(T x) {
   return x * hard_sigmoid(x, broadcast<T>(kHardSwishAlpha), broadcast<T>(kHardSwishBeta));
 }
 
+REFRT_INLINE VFloat sigmoid(VFloat x) {
+  for (size_t i = 0; i < kLanes; ++i) x[i] = sigmoid(x[i]);
+  return x;
+}
+
 namespace detail {
 
-// out[i] = f(in[i]); `in` may equal `out`.
-template <class F>
-REFRT_INLINE void map_row(const float* in, float* out, size_t n, F f) {
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(out + i, f(load(in + i)));
-  for (; i < n; ++i) out[i] = f(in[i]);
+// Calls map(make), where make(channel) is the stage as a function of one float or one vector.
+template <class Map>
+REFRT_INLINE void with_stage(const Stage& stage, Map map) {
+  switch (stage.kind) {
+    case StageKind::scale_shift:
+      return map([&](size_t channel) {
+        return [scale = stage.scale[channel], shift = stage.shift[channel]](auto x) {
+          using T = decltype(x);
+          return scale_shift(x, broadcast<T>(scale), broadcast<T>(shift));
+        };
+      });
+    case StageKind::bias:
+      return map([&](size_t channel) {
+        return [shift = stage.shift[channel]](auto x) { return x + broadcast<decltype(x)>(shift); };
+      });
+    case StageKind::relu:
+      return map([](size_t) { return [](auto x) { return relu(x); }; });
+    case StageKind::hard_swish:
+      return map([](size_t) { return [](auto x) { return hard_swish(x); }; });
+    case StageKind::hard_sigmoid:
+      return map([&](size_t) {
+        return [alpha = stage.alpha, beta = stage.beta](auto x) {
+          using T = decltype(x);
+          return hard_sigmoid(x, broadcast<T>(alpha), broadcast<T>(beta));
+        };
+      });
+    case StageKind::sigmoid:
+      return map([](size_t) { return [](auto x) { return sigmoid(x); }; });
+  }
 }
 
 }  // namespace detail
 
 // out[0..n) = stage(in[0..n)) for elements of one channel; `in` may equal `out`. Taps are the caller's business.
 inline void apply_stage(const Stage& stage, const float* in, float* out, size_t n, size_t channel) {
-  switch (stage.kind) {
-    case StageKind::scale_shift: {
-      const float scale = stage.scale[channel], shift = stage.shift[channel];
-      detail::map_row(in, out, n, [=](auto x) {
-        using T = decltype(x);
-        return scale_shift(x, broadcast<T>(scale), broadcast<T>(shift));
-      });
-      return;
-    }
-    case StageKind::bias: {
-      const float shift = stage.shift[channel];
-      detail::map_row(in, out, n, [=](auto x) { return x + broadcast<decltype(x)>(shift); });
-      return;
-    }
-    case StageKind::relu:
-      detail::map_row(in, out, n, [](auto x) { return relu(x); });
-      return;
-    case StageKind::hard_swish:
-      detail::map_row(in, out, n, [](auto x) { return hard_swish(x); });
-      return;
-    case StageKind::hard_sigmoid: {
-      const float alpha = stage.alpha, beta = stage.beta;
-      detail::map_row(in, out, n, [=](auto x) {
-        using T = decltype(x);
-        return hard_sigmoid(x, broadcast<T>(alpha), broadcast<T>(beta));
-      });
-      return;
-    }
-    case StageKind::sigmoid:
-      for (size_t i = 0; i < n; ++i) out[i] = sigmoid(in[i]);
-      return;
+  detail::with_stage(stage, [=](auto make) {
+    const auto f = make(channel);
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store(out + i, f(load(in + i)));
+    for (; i < n; ++i) out[i] = f(in[i]);
+  });
+}
+
+// In place on n elements that belong to channels channel, channel + 1, …: rows of a matrix product.
+inline void apply_stage_across(const Stage& stage, float* x, size_t n, size_t channel) {
+  if (stage.kind == StageKind::scale_shift) {
+    for (size_t i = 0; i < n; ++i) x[i] = scale_shift(x[i], stage.scale[channel + i], stage.shift[channel + i]);
+  } else if (stage.kind == StageKind::bias) {
+    for (size_t i = 0; i < n; ++i) x[i] = x[i] + stage.shift[channel + i];
+  } else {
+    apply_stage(stage, x, x, n, 0);
+  }
+}
+
+// Everything behind a producer: its bias (null when absent), then taps and stages in order. apply(stage) changes
+// the produced elements in place; write(base) copies them to their place in the tensor at `base`.
+template <class Apply, class Write>
+REFRT_INLINE void run_epilogue(const float* bias, const Epilogue* epilogue, Apply apply, Write write) {
+  if (bias != nullptr) {
+    Stage stage;
+    stage.kind = StageKind::bias;
+    stage.shift = bias;
+    apply(stage);
+  }
+  if (epilogue == nullptr) return;
+  if (epilogue->raw_tap != nullptr) write(epilogue->raw_tap);
+  for (const Stage& stage : epilogue->stages) {
+    apply(stage);
+    if (stage.tap != nullptr) write(stage.tap);
   }
 }
 

@@ -46,6 +46,35 @@ REFRT_INLINE void store(float* p, VFloat v) { std::memcpy(p, &v, sizeof v); }
 // The first n lanes, 0 < n <= kLanes.
 REFRT_INLINE void store_some(float* p, VFloat v, size_t n) { std::memcpy(p, &v, n * sizeof(float)); }
 
+// For runs too short for a call of memcpy to pay. The last vector steps back and copies some floats twice.
+REFRT_INLINE void copy_floats(float* to, const float* from, size_t n) {
+  if (n < kLanes) {
+    for (size_t i = 0; i < n; ++i) to[i] = from[i];
+    return;
+  }
+  for (size_t i = 0; i + kLanes < n; i += kLanes) store(to + i, load(from + i));
+  store(to + n - kLanes, load(from + n - kLanes));
+}
+
+// to[i] = from[2 * i] for a whole vector; reads 2 * kLanes floats.
+REFRT_INLINE VFloat load_even(const float* p) {
+#if defined(__AVX__)
+  return __builtin_shufflevector(load(p), load(p + kLanes), 0, 2, 4, 6, 8, 10, 12, 14);
+#else
+  return __builtin_shufflevector(load(p), load(p + kLanes), 0, 2, 4, 6);
+#endif
+}
+
+// to[i] = from[step * i], i < n; never reads beyond from[step * (n - 1)].
+REFRT_INLINE void gather_floats(float* to, const float* from, size_t n, size_t step) {
+  if (step == 1) return copy_floats(to, from, n);
+  size_t i = 0;
+  if (step == 2) {
+    for (; i + kLanes < n; i += kLanes) store(to + i, load_even(from + 2 * i));
+  }
+  for (; i < n; ++i) to[i] = from[i * step];
+}
+
 // Adding a scalar to a zero vector would turn -0 into +0; building the vector lane by lane keeps every bit.
 REFRT_INLINE VFloat splat(float x) {
   VFloat v;
