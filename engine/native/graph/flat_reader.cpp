@@ -4,6 +4,7 @@
 
 #include "graph/cursor.h"
 #include "graph/graph.h"
+#include "graph/utf8.h"
 
 namespace refrt {
 namespace {
@@ -77,6 +78,7 @@ class Reader {
     for (size_t i = 0; i < count; ++i) {
       if (offsets[i] > offsets[i + 1] || offsets[i + 1] > text_bytes) in.fail("has a string outside its text");
       strings_.emplace_back(text + offsets[i], offsets[i + 1] - offsets[i]);
+      if (!is_printable_utf8(strings_.back())) in.fail("has a text that is not printable UTF-8");
     }
   }
 
