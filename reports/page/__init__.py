@@ -1,0 +1,87 @@
+"""The HTML page: one self-contained file, plus data files beside it when the run is large.
+
+The page may run only the script it was made with (its hash is in the Content-Security-Policy) and the data files next
+to it, and may fetch nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from reports import strict_json, words
+from reports.layers import MATCHES, STATUSES
+from reports.page.context import page_context
+from reports.tables import CaseTable
+
+#: Layer data up to this many characters stands in the page itself; more goes to ``data/case-N.js``, loaded on demand.
+INLINE_LIMIT = 500_000
+
+
+@dataclass(frozen=True)
+class Page:
+    """``html`` is index.html; ``parts`` maps a name under the report folder to its text."""
+
+    html: str
+    parts: dict[str, str]
+
+
+def render_page(verdict: dict[str, Any], tables: list[CaseTable]) -> Page:
+    """Return the page of a run; see ``docs/report.md`` for how it reads."""
+    here = Path(__file__).parent
+    css = (here / "report.css").read_text(encoding="utf-8")
+    js = "".join((here / name).read_text(encoding="utf-8") for name in ("heatmap.js", "report.js"))
+    data = [strict_json.for_script(table.data) for table in tables]
+    inline = sum(map(len, data)) <= INLINE_LIMIT
+    parts = {} if inline else {f"data/case-{i}.js": f"lockstepPart({i},{text});\n" for i, text in enumerate(data)}
+    chips = {device["name"]: device["chip"] for device in verdict["devices"]}
+    template = _environment(here).get_template("index.html.j2")
+    html = template.render(
+        **page_context(verdict, tables),
+        css=Markup(css),  # noqa: S704 - our own file
+        js=Markup(js),  # noqa: S704 - our own file
+        policy=_policy(css, js),
+        setup=Markup(strict_json.for_script({"statuses": STATUSES, "matches": MATCHES, "chips": chips})),  # noqa: S704
+        data=[Markup(text) for text in data] if inline else [],  # noqa: S704 - escaped for a script element
+        part_names=list(parts),
+    )
+    return Page(html, parts)
+
+
+@functools.cache
+def _environment(folder: Path) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    filters = {"number": words.number, "size": words.size, "seconds": words.seconds, "plural": words.plural}
+    environment.filters.update(filters, named=words.named)
+    environment.globals.update(status_words=words.STATUS_WORDS, metric_words=words.METRIC_WORDS)
+    environment.globals.update(note_words=words.NOTE_WORDS, note_marks=words.NOTE_MARKS)
+    return environment
+
+
+def _visible(value: object) -> object:
+    """Untrusted text loses nothing, but what cannot be seen is written out."""
+    return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _policy(css: str, js: str) -> str:
+    def source(text: str) -> str:
+        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+    return (
+        f"default-src 'none'; style-src {source(css)}; script-src {source(js)} 'self' file:; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reports import RenderedReport, ReportError, render, strict_json
+from reports.words import visible
+from tests.reports import sample
+
+Write = Callable[[sample.RunSample], Path]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> RenderedReport:
+    """The large run, rendered once."""
+    return render(sample.large().write(tmp_path_factory.mktemp("large")))
+
+
+class Page(HTMLParser):
+    """Text of a page by the element that holds it; data blocks by their id."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.stack: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.data: dict[str, str] = {}
+        self.scripts = 0
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag in ("meta", "link", "br", "use", "path", "circle", "rect"):
+            return
+        self.stack.append((tag, dict(attrs)))
+        if tag == "script" and not dict(attrs).get("type"):
+            self.scripts += 1
+        self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.stack and self.stack.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        for tag, attributes in self.stack[-1:]:
+            self.texts[tag][-1] += data
+            if tag == "script" and attributes.get("id"):
+                self.data[str(attributes["id"])] = self.data.get(str(attributes["id"]), "") + data
+
+
+@pytest.mark.parametrize("name", sorted(set(sample.SAMPLES) - {"large"}))
+def test_every_kind_of_run_is_rendered(written: Write, name: str) -> None:
+    folder = written(sample.SAMPLES[name]())
+    report = render(folder)
+    html = report.index.read_text(encoding="utf-8")
+    assert report.index == folder / "report" / "index.html"
+    assert report.summary.read_text(encoding="utf-8").startswith("### Lockstep: ")
+    assert ET.parse(report.junit).getroot().tag == "testsuites"
+    page = Page(html)
+    assert page.scripts == 1
+    assert not page.attributes & {"style", "onclick", "onload", "onerror"}
+    assert not re.search(r"""(src|href)=["'](https?:)?//""", html)
+    assert report.index.stat().st_size < 1_000_000
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"verdict.json", "layers.parquet", "report", "junit.xml", "summary.md"}
+
+
+def data_of(report_index: Path, parts: tuple[Path, ...]) -> list[dict[str, object]]:
+    page = Page(report_index.read_text(encoding="utf-8"))
+    texts = [text for key, text in page.data.items() if key.startswith("data-")]
+    texts += [part.read_text(encoding="utf-8").split(",", 1)[1].rsplit(")", 1)[0] for part in parts]
+    return [strict_json.loads(text) for text in texts]
+
+
+def check_totals(report: RenderedReport, rows: int) -> None:
+    html = report.index.read_text(encoding="utf-8")
+    data = data_of(report.index, report.parts)
+    shown = sum(int(n) for n in re.findall(r'data-rows="(\d+)"', html))
+    by_status = [int(n) for n in re.findall(r'data-count="(\d+)"', html)]
+    in_totals = sum(sum(part["totals"].values()) for part in data)
+    in_cells = sum(cell >= 0 for part in data for line in part["cells"] for cell in line)
+    assert shown == sum(by_status) == in_totals == in_cells == rows
+    assert "Trust neither" not in html  # the verdict's own count of compared layers is the same
+
+
+@pytest.mark.parametrize("name", ["all_pass", "marks"])
+def test_totals_equal_the_sum_of_the_parts(written: Write, name: str) -> None:
+    run = sample.SAMPLES[name]()
+    check_totals(render(written(run)), len(run.rows))
+
+
+def test_totals_that_disagree_are_told(written: Write) -> None:
+    run = sample.one_layer()
+    run.verdict["coverage"]["layers_paired"] = 7
+    html = render(written(run)).index.read_text(encoding="utf-8")
+    assert "The verdict counts 7 compared layers, the layer table holds 1. Trust neither" in html
+
+
+def test_a_large_run_keeps_its_index_small_and_shows_failing_layers_first(large: RenderedReport) -> None:
+    report = large
+    check_totals(report, 3000 * 6)
+    assert report.index.stat().st_size < 5_000_000
+    assert [part.name for part in report.parts] == ["case-0.js"]
+    html = report.index.read_text(encoding="utf-8")
+    assert 'data-part="data/case-0.js"' in html
+    assert 'data-order="worst" aria-pressed="true"' in html
+    assert html.index("layers.1700/") < html.index("layers.1701/")
+    assert "layers.0/" not in html
+    assert "1\u202f260 more failing layers" in html
+
+
+def test_equal_bits_are_no_difference(written: Write) -> None:
+    html = render(written(sample.all_equal())).index.read_text(encoding="utf-8")
+    assert "No difference: every layer has the golden&#39;s own bits on 6 chips." in html
+
+
+def test_names_with_nan_in_them_stay_and_numbers_are_null(written: Write) -> None:
+    report = render(written(sample.hostile()))
+    (data,) = data_of(report.index, report.parts)
+    assert [layer[0] for layer in data["layers"]] == list(sample.HOSTILE)
+    assert "NaN," not in report.index.read_text(encoding="utf-8").split('id="data-0">')[1].split("</script>")[0]
+
+
+def test_what_was_not_tested_is_never_hidden(written: Write) -> None:
+    html = render(written(sample.missing_device())).index.read_text(encoding="utf-8")
+    assert "1 item was not tested</a>: rv64." in html
+    assert html.count("qemu-riscv64 10.0 or newer is not installed") == 1
+    assert html.count('href="#not-tested" aria-label="rv64, ') == 6
+
+
+def test_emulated_timing_is_no_evidence(written: Write) -> None:
+    html = render(written(sample.all_pass())).index.read_text(encoding="utf-8")
+    assert "Emulated timing is never performance evidence" in html
+    assert html.count("emulated: none") == 24
+
+
+def test_rendering_again_replaces_and_leaves_nothing(written: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(sample.one_layer())
+    monkeypatch.setattr("reports.page.INLINE_LIMIT", 0)
+    assert render(folder).parts
+    monkeypatch.undo()
+    report = render(folder)
+    assert report.parts == ()
+    assert [path.name for path in (folder / "report").iterdir()] == ["index.html"]
+    before = report.index.read_bytes()
+    assert render(folder).index.read_bytes() == before
+
+
+def test_a_bad_run_leaves_the_old_report_alone(written: Write) -> None:
+    folder = written(sample.one_layer())
+    before = render(folder).index.read_bytes()
+    (folder / "layers.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ReportError, match="not a readable Parquet file"):
+        render(folder)
+    assert (folder / "report" / "index.html").read_bytes() == before
+
+
+def test_files_of_two_runs_are_not_mixed(written: Write) -> None:
+    folder = written(sample.one_layer())
+    (folder / "layers.parquet").write_bytes((written(sample.all_equal()) / "layers.parquet").read_bytes())
+    (folder / "verdict.json").write_text(strict_json.dumps(sample.one_layer().verdict))
+    with pytest.raises(ReportError, match=r"layers of case 'page-0' on device .*, which verdict\.json does not list"):
+        render(folder)
+    assert not (folder / "report").exists()
+
+
+@pytest.mark.skipif(os.getuid() == 0 and not Path("/dev/full").exists(), reason="needs a disk that refuses")
+def test_a_disk_that_refuses_is_told(written: Write) -> None:
+    folder = written(sample.one_layer())
+    (folder / "report").write_text("a file where the folder should be")
+    (folder / "summary.md").mkdir()
+    (folder / "summary.md" / "keep").touch()
+    with pytest.raises(ReportError, match=r"summary\.md: cannot be written: .*\n  next: free some space"):
+        render(folder)
+
+
+@settings(max_examples=40, deadline=None)
+@given(name=st.text(min_size=1, max_size=30), reason=st.text(max_size=30))
+def test_any_name_and_reason_survive(name: str, reason: str) -> None:
+    run = sample.build((("tiny", "net"),), sample.CHIPS[:1], {"net": [sample.Layer(name, "Conv", "1")]})
+    run.verdict |= {"status": "fail", "exit_code": 1}
+    run.case("tiny", "x86-64-v1").update(
+        status="fail", first_deviating_layers=[name], first_deviating_layer=name, reason=reason
+    )
+    run.rows[0] |= {"status": "fail", "introduced": True, "reason": reason}
+    with tempfile.TemporaryDirectory() as folder:
+        report = render(run.write(Path(folder)))
+        page = Page(report.index.read_text(encoding="utf-8"))
+        (data,) = data_of(report.index, ())
+        message = ET.parse(report.junit).find(".//failure")
+    assert visible(name) in page.texts["code"]
+    assert visible(reason) in page.texts["p"]
+    assert data["layers"][0][0] == name
+    assert data["records"][0][-1] == reason
+    assert message is not None
+    assert message.get("message") == f"Fail: {visible(reason)}"
+    assert f"first deviating layer: {visible(name)}\n" in (message.text or "")
