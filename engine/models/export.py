@@ -65,7 +65,9 @@ def export_refrt(model: onnx.ModelProto, input_shapes: Mapping[str, tuple[int, .
         layers=tuple(ExportedLayer(layer.id, layer.op) for layer in builder.layers),
         constants=graph.folded,
         removed=removed,
-        fused={item.node.outputs[0]: tuple(s.node.outputs[0] for s in item.stages) for item in builder.fused if item.stages},
+        fused={
+            item.node.outputs[0]: tuple(s.node.outputs[0] for s in item.stages) for item in builder.fused if item.stages
+        },
         inputs=tuple(_end(name, graph.types[name]) for name in graph.inputs),
         outputs=tuple(_end(name, graph.types[name]) for name in graph.outputs),
     )
@@ -149,9 +151,7 @@ class _Builder:
             parameters = tuple(self._tensor(name, stage.constants) for name in stage.parameters)
             output = self._add(stage.node.outputs[0])
             stages.append(FlatStage(stage.node.op, output, parameters, stage.node.attributes))
-        outputs = (
-            (stages[-1].output,) if stages else tuple(self._add(name) if name else None for name in node.outputs)
-        )
+        outputs = (stages[-1].output,) if stages else tuple(self._add(name) if name else None for name in node.outputs)
         for name in (*node.outputs, *(stage.node.outputs[0] for stage in item.stages)):
             self._writer[name] = len(self.nodes)
         self.nodes.append(FlatNode(node.op, node.name, inputs, outputs, node.attributes, tuple(stages), raw))

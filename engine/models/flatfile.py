@@ -119,9 +119,7 @@ def encode(model: FlatModel) -> bytes:
     """The bytes of the file. ``UnsupportedError`` when a tensor is beyond what the format holds."""
     strings = _Strings()
     weights, offsets = _weights(model.tensors)
-    tensors = b"".join(
-        _tensor(tensor, offset, strings) for tensor, offset in zip(model.tensors, offsets, strict=True)
-    )
+    tensors = b"".join(_tensor(tensor, offset, strings) for tensor, offset in zip(model.tensors, offsets, strict=True))
     nodes = b"".join(_node(node, strings) for node in model.nodes)
     layers = b"".join(
         struct.pack("<IIii", strings.index(layer.id), strings.index(layer.op), layer.tensor, layer.node)

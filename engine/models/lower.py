@@ -102,9 +102,10 @@ def lower(node: onnx.NodeProto, graph: StaticGraph) -> LoweredNode:
     """Lower one node. ``UnsupportedError`` names the operator and the node."""
     function = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if function is None:
+        name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         raise UnsupportedError(
-            f"refrt has no operator {node.domain + '.' if node.domain else ''}{node.op_type}, needed by {describe(node)}",
-            hint="add engine/native/ops/ and its line in engine/models/lower.py, or test this model with another engine",
+            f"refrt has no operator {name}, needed by {describe(node)}",
+            hint="add it to engine/native/ops and engine/models/lower.py, or test this model with another engine",
         )
     if node.op_type not in TYPELESS:
         _refuse_other_types(node, graph)
@@ -117,7 +118,9 @@ def lower(node: onnx.NodeProto, graph: StaticGraph) -> LoweredNode:
 def _refuse_other_types(node: onnx.NodeProto, graph: StaticGraph) -> None:
     for name in (*node.input, *node.output):
         if name and graph.types[name].dtype != "float32" and name not in graph.constants:
-            raise UnsupportedError(f"{describe(node)}: {name!r} is {graph.types[name].dtype}; refrt computes in float32")
+            raise UnsupportedError(
+                f"{describe(node)}: {name!r} is {graph.types[name].dtype}; refrt computes in float32"
+            )
 
 
 def _plain(source: _Source) -> LoweredNode:
@@ -177,9 +180,7 @@ def _batch_normalization(source: _Source) -> LoweredNode:
     out = source.node.output[0]
     names = (f"{out}#scale", f"{out}#shift")
     values = (scale.astype(np.float32), shift.astype(np.float32))
-    return replace(
-        source.lowered([source.node.input[0], *names]), constants=dict(zip(names, values, strict=True))
-    )
+    return replace(source.lowered([source.node.input[0], *names]), constants=dict(zip(names, values, strict=True)))
 
 
 def _hard_sigmoid(source: _Source) -> LoweredNode:

@@ -61,7 +61,9 @@ class _Walk:
         for name in node.input:
             if name and name not in self.types:
                 raise ModelError(f"{describe(node)} reads {name!r}, which nothing before it writes")
-        if any(attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for attribute in node.attribute):
+        if any(
+            attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for attribute in node.attribute
+        ):
             raise UnsupportedError(f"{describe(node)} has a subgraph", hint="export the model without control flow")
         if node.op_type in SHAPE_OPS:
             self._fold(node, self._zeros_like_inputs(node))

@@ -83,7 +83,8 @@ Json Json::parse(std::string_view text) {
       rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag | rapidjson::kParseValidateEncodingFlag;
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
   if (result.IsError()) {
-    bad_request("not JSON at byte " + std::to_string(result.Offset()) + ": " + rapidjson::GetParseError_En(result.Code()));
+    bad_request("not JSON at byte " + std::to_string(result.Offset()) + ": " +
+                rapidjson::GetParseError_En(result.Code()));
   }
   return std::move(builder.root);
 }

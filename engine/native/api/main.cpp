@@ -24,7 +24,8 @@ int64_t nanoseconds(Clock::duration span) { return std::chrono::duration_cast<st
 
 // One line of progress for whoever watches.
 void progress(const char* event, const char* kind, int64_t iteration) {
-  std::printf("{\"event\":\"%s\",\"kind\":\"%s\",\"iteration\":%lld}\n", event, kind, static_cast<long long>(iteration));
+  std::printf("{\"event\":\"%s\",\"kind\":\"%s\",\"iteration\":%lld}\n", event, kind,
+              static_cast<long long>(iteration));
   std::fflush(stdout);
 }
 
@@ -53,8 +54,8 @@ class Run {
  public:
   Run(const Request& request, const std::string& folder, Session& session, Recorder& recorder)
       : request_(request), folder_(folder), session_(session), recorder_(recorder) {
-    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                   std::chrono::duration<double>(request.limit_seconds));
+    deadline_ = Clock::now() +
+                std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(request.limit_seconds));
   }
 
   Result all() {

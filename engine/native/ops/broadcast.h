@@ -64,8 +64,8 @@ class Broadcast {
       stride_b /= std::max<int64_t>(1, in_b);
       if (out.dims[d] == 1) continue;
       const int64_t walk_a = in_a == 1 ? 0 : stride_a, walk_b = in_b == 1 ? 0 : stride_b;
-      const bool joins = count > 0 && step_a[count - 1] == walk_a * out.dims[d] &&
-                         step_b[count - 1] == walk_b * out.dims[d];
+      const bool joins =
+          count > 0 && step_a[count - 1] == walk_a * out.dims[d] && step_b[count - 1] == walk_b * out.dims[d];
       if (!joins) ++count;
       dims[count - 1] = joins ? dims[count - 1] * out.dims[d] : out.dims[d];
       step_a[count - 1] = walk_a;

@@ -37,7 +37,8 @@ class Concat : public Operator {
       for (size_t n = 0; n < inputs_; ++n) {
         const Tensor& in = *context.inputs[n];
         const auto bytes = static_cast<size_t>(in.span(axis_, in.rank) * item_size(in.dtype));
-        if (bytes > 0) std::memcpy(to, static_cast<const unsigned char*>(in.data) + static_cast<size_t>(i) * bytes, bytes);
+        if (bytes > 0)
+          std::memcpy(to, static_cast<const unsigned char*>(in.data) + static_cast<size_t>(i) * bytes, bytes);
         to += bytes;
       }
     }

@@ -18,8 +18,8 @@
 
 namespace refrt {
 
-class ThreadPool;   // backends/cpu/threads.h
-struct Epilogue;    // kernels/epilogue.h
+class ThreadPool;  // backends/cpu/threads.h
+struct Epilogue;   // kernels/epilogue.h
 
 constexpr int kMaxRank = 8;
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 30;
@@ -155,7 +155,7 @@ OperatorFactory find_operator(std::string_view name);
 std::vector<std::string_view> operator_names();
 bool register_operator(const char* name, OperatorFactory factory);
 
-#define REFRT_OPERATOR(NAME, TYPE)                                \
+#define REFRT_OPERATOR(NAME, TYPE)                                                         \
   [[maybe_unused]] static const bool refrt_registered_##TYPE = ::refrt::register_operator( \
       NAME, []() -> std::unique_ptr<::refrt::Operator> { return std::make_unique<TYPE>(); })
 

@@ -19,9 +19,9 @@ class Pad : public Operator {
     for (int d = 0; d < in.rank; ++d) {
       const int64_t before = pads[static_cast<size_t>(d)], after = pads[static_cast<size_t>(d + in.rank)];
       if (before < 0 || after < 0) context.unsupported("negative pads");
-      context.require(before <= kMaxTensorBytes && after <= kMaxTensorBytes &&
-                          out.dims[d] == before + in.dims[d] + after,
-                      "the output's shape does not follow from pads");
+      context.require(
+          before <= kMaxTensorBytes && after <= kMaxTensorBytes && out.dims[d] == before + in.dims[d] + after,
+          "the output's shape does not follow from pads");
       fill_table(context, d, before, after, in);
     }
     copy_.finish();

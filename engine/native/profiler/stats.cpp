@@ -79,8 +79,8 @@ RawStats compare_as(const Tensor& got, const void* reference, double bound) {
   const T* a = static_cast<const T*>(got.data);
   const T* b = static_cast<const T*>(reference);
   for (int64_t i = 0; i < stats.count; ++i) add_pair(a[i], b[i], i, bound, stats);
-  for (double* sum : {&stats.sum_diff, &stats.sum_sq_diff, &stats.sum_sq_ref, &stats.sum_sq_got, &stats.dot,
-                      &stats.max_abs}) {
+  for (double* sum :
+       {&stats.sum_diff, &stats.sum_sq_diff, &stats.sum_sq_ref, &stats.sum_sq_got, &stats.dot, &stats.max_abs}) {
     constexpr double kLargest = std::numeric_limits<double>::max();
     if (!(std::fabs(*sum) <= kLargest)) *sum = *sum < 0 ? -kLargest : kLargest;
   }

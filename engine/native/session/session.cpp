@@ -58,7 +58,8 @@ void Session::prepare_nodes() {
     } catch (const Failure& failure) {
       const std::string_view message = failure.what();
       if (message.substr(0, 5) == "node ") throw;
-      throw Failure(failure.code(), "node " + std::string(node.name) + " (" + std::string(node.op) + "): " + failure.what());
+      throw Failure(failure.code(),
+                    "node " + std::string(node.name) + " (" + std::string(node.op) + "): " + failure.what());
     }
     workspace_bytes_ = std::max(workspace_bytes_, context.workspace_bytes);
   }

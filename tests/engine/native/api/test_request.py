@@ -82,7 +82,9 @@ def test_what_is_no_request(refrt, text):
     assert done.stderr.startswith("refrt: request.json: ")
 
 
-@pytest.mark.parametrize("arguments", [[], ["run"], ["run", "--request", "x"], ["fly"], ["run", "--out", "a", "--x", "b"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["run"], ["run", "--request", "x"], ["fly"], ["run", "--out", "a", "--x", "b"]]
+)
 def test_usage(refrt, arguments):
     done = refrt.call(*arguments)
     assert done.returncode == 2

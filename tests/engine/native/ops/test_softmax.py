@@ -1,5 +1,8 @@
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
+
+from engine.models.export import export_refrt
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
@@ -29,10 +32,6 @@ def test_empty(check_op, noise):
 
 
 def test_before_opset_13_the_rest_is_one_dimension(refrt, noise):
-    from onnx import TensorProto, helper
-
-    from engine.models.export import export_refrt
-
     values = noise(2, 3, 4)
     graph = helper.make_graph(
         [helper.make_node("Softmax", ["a"], ["y"], axis=1)],

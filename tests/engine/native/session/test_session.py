@@ -11,7 +11,7 @@ from engine.models.export import export_refrt
 
 
 def chain_model(channels: int = 24, size: int = 19) -> onnx.ModelProto:
-    """Conv → BatchNormalization → HardSwish → (GlobalAveragePool → Conv → Add → Identity → HardSigmoid) · Mul → Reshape → MatMul → Add."""
+    """Conv, BatchNormalization, HardSwish, a squeeze-and-excite gate with an Identity inside, then MatMul and Add."""
     random = np.random.default_rng(1)
 
     def weights(name: str, *shape: int) -> TensorProto:
