@@ -21,7 +21,7 @@ def download_wheel(origin: PypiFile, folder: Path) -> Path:
     """The wheel of ``origin`` in ``folder``, checked against its pinned SHA-256."""
     folder.mkdir(parents=True, exist_ok=True)
     command, environment = pip_command()
-    command += ["download", "--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--dest", str(folder)]
+    command += ["download", "--no-deps", "--only-binary=:all:", "--no-input", "--retries", "2", "--dest", str(folder)]
     if origin.python:
         command += ["--python-version", origin.python, "--implementation", "cp"]
     if origin.platform:
@@ -71,11 +71,16 @@ def _failure(pinned: str, stderr: str) -> InfraError:
     tail = stderr.strip()[-TAIL:]
     if "No space left" in stderr or "Errno 28" in stderr:
         return StorageFull(f"no room left to fetch {pinned}", hint="free some space, or set LOCKSTEP_CACHE elsewhere")
-    offline = ("Temporary failure in name resolution", "Connection refused", "Network is unreachable", "timed out")
-    if any(words in stderr for words in (*offline, "NewConnectionError", "Max retries", "Failed to establish")):
+    if "connection broken by" in stderr or "Could not fetch URL" in stderr:
         return TransferError(
             f"cannot fetch {pinned}: the package registry is not reachable",
             hint="check the network or the proxy, then run the command again; once fetched it works offline",
+            stderr=tail,
+        )
+    if "(from versions: none)" in stderr:
+        return TransferError(
+            f"cannot fetch {pinned}: no version of it is known where pip looks",
+            hint="check the network, the package's name, and pip's own configuration (`pip config list`)",
             stderr=tail,
         )
     last = tail.splitlines()[-1] if tail else "no message"
