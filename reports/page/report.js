@@ -123,7 +123,9 @@ for (const button of document.querySelectorAll(".choice button")) {
 
 let width = window.innerWidth;
 window.addEventListener("resize", () => { if (window.innerWidth !== width) { width = window.innerWidth; redraw(false); } });
-window.addEventListener("scroll", () => { if (!hosts.includes(document.activeElement)) CARD.hidden = true; }, { passive: true });
+window.addEventListener("scroll", () => {
+  if (!hosts.some((host) => host.matches(":focus, :hover"))) CARD.hidden = true;
+}, { passive: true });
 
 // --- theme ----------------------------------------------------------------------------------------------------------
 const root = document.documentElement;
