@@ -1,0 +1,89 @@
+"""Leases: one device, one holder, one fencing token, all in the job store.
+
+Every function works inside the caller's transaction, so that "do I still have the device?" and the write that
+depends on it are one step. The token of a device only grows; what an earlier holder still tries to write carries
+a smaller token and is refused. Redis has no part in this (``docs/decisions/store-and-leases.md``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from engine.contract.errors import LeaseLost
+from farm.store.models import LeaseRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease:
+    """The right to use a device until ``expires`` (UTC seconds since 1970)."""
+
+    device: str
+    token: int
+    holder: str
+    expires: float
+
+
+def acquire(session: Session, device: str, holder: str, ttl: float, now: float) -> Lease | None:
+    """Take a free device for ``ttl`` seconds; None while somebody has it, be it the same holder."""
+    row = _locked(session, device)
+    if row is None:
+        row = LeaseRow(device=device, token=0, holder="", expires=0.0)
+        session.add(row)
+    elif row.holder and row.expires > now:
+        return None
+    row.token += 1
+    row.holder = holder
+    row.expires = now + ttl
+    session.flush()
+    return Lease(device=device, token=row.token, holder=holder, expires=row.expires)
+
+
+def check(session: Session, lease: Lease, now: float) -> None:
+    """Raise ``LeaseLost`` unless ``lease`` is the device's present one and has not expired."""
+    _valid_row(session, lease, now)
+
+
+def renew(session: Session, lease: Lease, ttl: float, now: float) -> Lease:
+    """The heartbeat: the same lease until ``now + ttl``; ``LeaseLost`` when it is over."""
+    row = _valid_row(session, lease, now)
+    row.expires = now + ttl
+    return Lease(device=lease.device, token=lease.token, holder=lease.holder, expires=row.expires)
+
+
+def release(session: Session, device: str, token: int) -> None:
+    """Free the device if ``token`` is its present one; an older token frees nothing."""
+    row = _locked(session, device)
+    if row is not None and row.token == token:
+        row.holder = ""
+        row.expires = 0.0
+
+
+def is_valid(session: Session, device: str, token: int, now: float) -> bool:
+    """True while the lease with ``token`` holds the device."""
+    row = session.get(LeaseRow, device)
+    return row is not None and bool(row.holder) and row.token == token and row.expires > now
+
+
+def held(session: Session, now: float) -> set[str]:
+    """Devices that somebody has at this moment."""
+    return set(session.scalars(select(LeaseRow.device).where(LeaseRow.holder != "", LeaseRow.expires > now)))
+
+
+def _locked(session: Session, device: str) -> LeaseRow | None:
+    # FOR UPDATE for databases with row locks; on SQLite the whole write transaction is exclusive already
+    return session.get(LeaseRow, device, with_for_update=True)
+
+
+def _valid_row(session: Session, lease: Lease, now: float) -> LeaseRow:
+    row = _locked(session, lease.device)
+    if row is not None and row.holder == lease.holder and row.token == lease.token and row.expires > now:
+        return row
+    raise LeaseLost(
+        f"device {lease.device}: lease {lease.token} is over",
+        hint="nothing to do: the job runs again under a new lease, unless it was cancelled",
+        device=lease.device,
+        token=lease.token,
+    )

@@ -1,0 +1,195 @@
+"""The relational store: one engine, short transactions, migrated when opened. Sole importer of alembic.
+
+SQLite by default (``state_root()/lockstep.db``); ``LOCKSTEP_STORE_URL`` names any other database SQLAlchemy
+speaks to. ``docs/decisions/store-and-leases.md`` says why.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from engine.contract.errors import ConfigError, StoreError
+from engine.places import state_root
+
+URL_VARIABLE = "LOCKSTEP_STORE_URL"
+BUSY_SECONDS = 30
+MIGRATIONS = Path(__file__).parent / "migrations"
+HEAD = "0001"  # the newest revision in migrations/versions; a test compares
+
+
+def default_url() -> str:
+    """``LOCKSTEP_STORE_URL``, else SQLite under the state folder."""
+    return os.environ.get(URL_VARIABLE) or f"sqlite:///{state_root() / 'lockstep.db'}"
+
+
+class Store:
+    """The job store. ``open`` (or ``with``) connects and migrates; each transaction is one short ``with`` block.
+
+    Connections are kept between transactions: the last one to close an SQLite file pays for a checkpoint. They must
+    not cross a fork.
+    """
+
+    def __init__(self, url: str | None = None, clock: Callable[[], float] = time.time) -> None:
+        self.url = url or default_url()
+        self.clock = clock
+        self._engine: Engine | None = None
+
+    def open(self) -> Store:
+        """Connect, bring the tables to the newest form, return self. ``ConfigError``, ``StoreError``."""
+        url = _parsed(self.url)
+        lock = _prepare_sqlite(url)
+        try:
+            engine = create_engine(url, pool_pre_ping=lock is None)
+            if url.get_backend_name() == "sqlite":
+                event.listen(engine, "connect", _tune_sqlite)
+                event.listen(engine, "begin", _begin_sqlite)
+            _migrate(engine, lock)
+        except (ModuleNotFoundError, NoSuchModuleError) as error:
+            raise ConfigError(
+                f"{_shown(url)}: no driver for this database: {error}", hint="install its driver into .venv"
+            ) from error
+        except SQLAlchemyError as error:
+            raise _unusable(url, error) from error
+        self._engine = engine
+        return self
+
+    def close(self) -> None:
+        """Give the connections back."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def __enter__(self) -> Store:
+        return self.open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """One transaction that may write: all of it or nothing. ``StoreError`` when the database refuses."""
+        with self._session(write=True) as session:
+            yield session
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """One transaction that only reads; never waits for a writer on SQLite."""
+        with self._session(write=False) as session:
+            yield session
+
+    @contextmanager
+    def _session(self, *, write: bool) -> Iterator[Session]:
+        if self._engine is None:
+            raise StoreError("the store is not open", hint="use it inside `with Store() as store`")
+        bind = self._engine.execution_options(lockstep_write=write)
+        try:
+            with Session(bind, expire_on_commit=False) as session, session.begin():
+                yield session
+        except SQLAlchemyError as error:
+            raise _unusable(self._engine.url, error) from error
+
+
+def _parsed(text_url: str) -> URL:
+    try:
+        return make_url(text_url)
+    except ArgumentError as error:
+        raise ConfigError(
+            f"{URL_VARIABLE}: not a database URL", hint="for example postgresql+psycopg://user@host/lockstep"
+        ) from error
+
+
+def _shown(url: URL) -> str:
+    return url.render_as_string(hide_password=True)
+
+
+def _unusable(url: URL, error: SQLAlchemyError) -> StoreError:
+    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+    return StoreError(f"store {_shown(url)}: {reason}", hint="check its disk, its permissions and LOCKSTEP_STORE_URL")
+
+
+def _prepare_sqlite(url: URL) -> Path | None:
+    """The lock file beside an SQLite file, its folder made; None for other databases."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return None
+    path = Path(url.database)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreError(f"{path.parent}: {error.strerror}", hint="set LOCKSTEP_STATE to a writable folder") from error
+    return path.with_name(path.name + ".lock")
+
+
+def _tune_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # we begin transactions ourselves, see _begin_sqlite
+    for pragma in (
+        f"busy_timeout={BUSY_SECONDS * 1000}",
+        "journal_mode=WAL",
+        "synchronous=NORMAL",
+        "foreign_keys=ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """A writer takes the write lock at once: upgrading a read transaction later fails without waiting."""
+    write = connection.get_execution_options().get("lockstep_write", True)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _revision(engine: Engine) -> str | None:
+    with engine.execution_options(lockstep_write=False).connect() as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _migrate(engine: Engine, lock: Path | None) -> None:
+    """Upgrade to HEAD, one opener at a time; alembic is only imported when there is something to do."""
+    with _alone(engine, lock):
+        if _revision(engine) != HEAD:
+            _upgrade(engine)
+
+
+def _upgrade(engine: Engine) -> None:
+    from alembic import command  # noqa: PLC0415 - half a second that most openers need not spend
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.util import CommandError  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    try:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    except CommandError as error:
+        raise StoreError(
+            f"store {_shown(engine.url)} was written by a newer Lockstep: {error}",
+            hint="update this checkout, or set LOCKSTEP_STATE to a folder of its own",
+        ) from error
+
+
+@contextmanager
+def _alone(engine: Engine, lock: Path | None) -> Iterator[None]:
+    if lock is not None:
+        with lock.open("a") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+    elif engine.dialect.name == "postgresql":
+        with engine.connect() as connection:
+            connection.execute(text("SELECT pg_advisory_lock(5701)"))
+            yield  # ends with the connection
+            connection.execute(text("SELECT pg_advisory_unlock(5701)"))
+    else:
+        yield

@@ -1,0 +1,172 @@
+"""Plan and read: runs and their jobs as the store has them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import defer
+
+from engine.contract.errors import StoreError
+from farm.jobs import AttemptView, JobError, JobSpec, JobStatus, JobView, Role, RunSpec
+from farm.store.database import Store
+from farm.store.models import AttemptRow, JobRow, RunRow
+
+RUN_STALE_SECONDS = 30.0
+"""A run whose controller was not seen for this long has lost it."""
+
+
+def create_run(store: Store, run: RunSpec, jobs: Sequence[JobSpec]) -> str:
+    """Write the whole plan before anything is queued; returns the run's id, which sorts by time."""
+    now = store.clock()
+    run_id = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + "-" + secrets.token_hex(3)
+    row = RunRow(
+        id=run_id,
+        suite=run.suite,
+        engine=run.engine,
+        command=run.command,
+        status="running",
+        driver="",
+        created=now,
+        seen=now,
+        finished=None,
+        payload=dict(run.payload),
+    )
+    with store.write() as session:
+        session.add(row)
+        session.flush()
+        session.add_all([_new_job(run_id, job, now) for job in jobs])
+    return run_id
+
+
+def _new_job(run_id: str, job: JobSpec, now: float) -> JobRow:
+    return JobRow(
+        id=secrets.token_hex(8),
+        run_id=run_id,
+        device=job.device,
+        case=job.case,
+        role=job.role,
+        position=job.position,
+        cost=job.cost,
+        timeout=job.timeout,
+        status=JobStatus.QUEUED,
+        attempts=0,
+        not_before=now,
+        dispatched=None,
+        created=now,
+        started=None,
+        finished=None,
+        spec=dict(job.spec),
+        result=None,
+        error=None,
+    )
+
+
+def jobs_of(store: Store, run_id: str, *, documents: bool = True) -> tuple[JobView, ...]:
+    """All jobs of a run by device and position; ``documents=False`` leaves specs and results in the store."""
+    query = select(JobRow).where(JobRow.run_id == run_id).order_by(JobRow.device, JobRow.position, JobRow.id)
+    if not documents:
+        query = query.options(defer(JobRow.spec), defer(JobRow.result))
+    with store.read() as session:
+        return tuple(view(row, documents=documents) for row in session.scalars(query))
+
+
+def fingerprint(store: Store, run_id: str) -> tuple[object, ...]:
+    """Something cheap to read that differs after every change of a run's jobs: what a poll looks at."""
+    query = (
+        select(
+            JobRow.status,
+            func.count(),
+            func.sum(JobRow.attempts),
+            func.count(JobRow.dispatched),
+            func.sum(JobRow.dispatched),
+            func.sum(JobRow.not_before),
+        )
+        .where(JobRow.run_id == run_id)
+        .group_by(JobRow.status)
+        .order_by(JobRow.status)
+    )
+    with store.read() as session:
+        return tuple(tuple(row) for row in session.execute(query))
+
+
+def job(store: Store, job_id: str) -> JobView:
+    """One job; ``StoreError`` when there is none."""
+    with store.read() as session:
+        row = session.get(JobRow, job_id)
+        if row is None:
+            raise StoreError(f"job {job_id} is not in the store", hint="was the state folder deleted?")
+        return view(row)
+
+
+def attempts_of(store: Store, job_id: str) -> tuple[AttemptView, ...]:
+    """Every attempt at a job, in order."""
+    query = select(AttemptRow).where(AttemptRow.job_id == job_id).order_by(AttemptRow.number)
+    with store.read() as session:
+        return tuple(
+            AttemptView(
+                job_id=row.job_id,
+                number=row.number,
+                token=row.token,
+                worker=row.worker,
+                started=row.started,
+                ended=row.ended,
+                outcome=row.outcome,
+                error=_error(row.error),
+            )
+            for row in session.scalars(query)
+        )
+
+
+def run_status(store: Store, run_id: str) -> str:
+    """running, done, cancelled or abandoned; ``StoreError`` for an unknown run."""
+    with store.read() as session:
+        row = session.get(RunRow, run_id)
+        if row is None:
+            raise StoreError(f"run {run_id} is not in the store", hint="was the state folder deleted?")
+        return row.status
+
+
+def touch_run(store: Store, run_id: str, driver: str) -> None:
+    """The controller's heartbeat: this run is being driven, by the session ``driver``."""
+    with store.write() as session:
+        session.execute(update(RunRow).where(RunRow.id == run_id).values(seen=store.clock(), driver=driver))
+
+
+def finish_run(store: Store, run_id: str, status: str) -> None:
+    """Close a run that is still open as done, cancelled or abandoned."""
+    now = store.clock()
+    with store.write() as session:
+        still_open = update(RunRow).where(RunRow.id == run_id, RunRow.status == "running")
+        session.execute(still_open.values(status=status, seen=now, finished=now))
+
+
+def view(row: JobRow, *, documents: bool = True) -> JobView:
+    """The frozen picture of a row."""
+    return JobView(
+        id=row.id,
+        run_id=row.run_id,
+        case=row.case,
+        device=row.device,
+        role=Role(row.role),
+        position=row.position,
+        cost=row.cost,
+        timeout=row.timeout,
+        status=JobStatus(row.status),
+        attempts=row.attempts,
+        not_before=row.not_before,
+        dispatched=row.dispatched,
+        created=row.created,
+        started=row.started,
+        finished=row.finished,
+        spec=row.spec if documents else {},
+        result=row.result if documents else None,
+        error=_error(row.error),
+    )
+
+
+def _error(document: dict[str, Any] | None) -> JobError | None:
+    return None if document is None else JobError(**document)

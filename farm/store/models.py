@@ -1,0 +1,111 @@
+"""The tables. The job table is the truth: the broker only carries the ids of jobs.
+
+All times are UTC seconds since 1970 (float). A change here needs a migration in ``migrations/versions``; a test
+compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Dialect, Float, ForeignKey, Index, Integer, MetaData, String, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator
+
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+}
+
+
+class Document(TypeDecorator[dict[str, Any]]):
+    """A JSON document as text: measured values may be NaN or infinite, which databases' own JSON types refuse."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: dict[str, Any] | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """Python to text; None stays NULL."""
+        return None if value is None else json.dumps(value, separators=(",", ":"))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> dict[str, Any] | None:  # noqa: ARG002
+        """Text to Python."""
+        return None if value is None else json.loads(value)
+
+
+class Base(DeclarativeBase):
+    """Root of the tables; constraints have names, so that any database can migrate them."""
+
+    metadata = MetaData(naming_convention=NAMES)
+
+
+class RunRow(Base):
+    """One gate or sweep. ``driver`` names the session that drives it, ``seen`` is that controller's heartbeat."""
+
+    __tablename__ = "runs"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    suite: Mapped[str] = mapped_column(String(255))
+    engine: Mapped[str] = mapped_column(String(255))
+    command: Mapped[str] = mapped_column(Text)
+    status: Mapped[str] = mapped_column(String(16))
+    driver: Mapped[str] = mapped_column(String(64))
+    created: Mapped[float] = mapped_column(Float(53))
+    seen: Mapped[float] = mapped_column(Float(53))
+    finished: Mapped[float | None] = mapped_column(Float(53))
+    payload: Mapped[dict[str, Any]] = mapped_column(Document)
+
+
+class JobRow(Base):
+    """One case on one device at one engine version. ``dispatched``: a message with its id was sent then."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (Index(None, "run_id", "status"), Index(None, "device", "status"))
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    device: Mapped[str] = mapped_column(String(255))
+    case: Mapped[str] = mapped_column(String(255))
+    role: Mapped[str] = mapped_column(String(16))
+    position: Mapped[int] = mapped_column(Integer)
+    cost: Mapped[float] = mapped_column(Float(53))
+    timeout: Mapped[float] = mapped_column(Float(53))
+    status: Mapped[str] = mapped_column(String(16))
+    attempts: Mapped[int] = mapped_column(Integer)
+    not_before: Mapped[float] = mapped_column(Float(53))
+    dispatched: Mapped[float | None] = mapped_column(Float(53))
+    created: Mapped[float] = mapped_column(Float(53))
+    started: Mapped[float | None] = mapped_column(Float(53))
+    finished: Mapped[float | None] = mapped_column(Float(53))
+    spec: Mapped[dict[str, Any]] = mapped_column(Document)
+    result: Mapped[dict[str, Any] | None] = mapped_column(Document)
+    error: Mapped[dict[str, Any] | None] = mapped_column(Document)
+
+
+class AttemptRow(Base):
+    """One attempt at a job under one lease; never deleted."""
+
+    __tablename__ = "attempts"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    token: Mapped[int] = mapped_column(Integer)
+    worker: Mapped[str] = mapped_column(String(255))
+    started: Mapped[float] = mapped_column(Float(53))
+    ended: Mapped[float | None] = mapped_column(Float(53))
+    outcome: Mapped[str] = mapped_column(String(16))
+    error: Mapped[dict[str, Any] | None] = mapped_column(Document)
+
+
+class LeaseRow(Base):
+    """Who has a device. ``token`` only grows; ``holder`` is empty when the device is free."""
+
+    __tablename__ = "leases"
+
+    device: Mapped[str] = mapped_column(String(255), primary_key=True)
+    token: Mapped[int] = mapped_column(Integer)
+    holder: Mapped[str] = mapped_column(String(255))
+    expires: Mapped[float] = mapped_column(Float(53))

@@ -1,0 +1,274 @@
+"""How a job moves: queued → running → done, failed or cancelled, and back to queued when an attempt is lost.
+
+Each function is one transaction. A job ends once: every transition out of ``running`` first proves that the
+attempt it speaks of is the job's present one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from engine.contract.errors import LeaseLost
+from farm import leases
+from farm.jobs import JobError, JobStatus, JobView
+from farm.leases import Lease
+from farm.store.database import Store
+from farm.store.jobs import RUN_STALE_SECONDS, finish_run, view
+from farm.store.models import AttemptRow, JobRow, RunRow
+
+BUSY_DELAY_SECONDS = 0.2
+RETRY_DELAY_SECONDS = 0.2
+MAX_ERRORS = 2
+"""An infrastructure error is tried once more."""
+MAX_LOST = 3
+"""A job that took its worker with it three times ends as ``infra``."""
+
+
+TAKEN = ("cancelled", "timeout")
+"""Outcomes set while the worker still works; the attempt has no end until the worker says that it stopped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A job that is ours to run: under which lease, as which attempt."""
+
+    job: JobView
+    lease: Lease
+    attempt: int
+
+
+def reserve(store: Store, job_id: str) -> bool:
+    """Mark a queued job as sent to the queue, unless its device has another job outstanding in a living run."""
+    now = store.clock()
+    with store.write() as session:
+        row = _job(session, job_id)
+        if row is None or row.status != JobStatus.QUEUED or row.device in busy_devices(session, now, but=job_id):
+            return False
+        row.dispatched = now
+        return True
+
+
+def unreserve(store: Store, job_id: str) -> None:
+    """The message could not be sent after all."""
+    with store.write() as session:
+        row = _job(session, job_id)
+        if row is not None and row.status == JobStatus.QUEUED:
+            row.dispatched = None
+
+
+def busy_devices(session: Session, now: float, but: str = "") -> set[str]:
+    """Devices that are leased, or have a job (other than ``but``) on its way in a run whose controller lives."""
+    on_its_way = (
+        select(JobRow.device)
+        .join(RunRow, RunRow.id == JobRow.run_id)
+        .where(
+            JobRow.status == JobStatus.QUEUED,
+            JobRow.dispatched.is_not(None),
+            JobRow.id != but,
+            RunRow.seen > now - RUN_STALE_SECONDS,
+        )
+    )
+    return leases.held(session, now) | set(session.scalars(on_its_way))
+
+
+def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
+    """Start an attempt, or None: the job is not queued any more, its run is dead, or its device is busy.
+
+    A busy device sends the job back to the table with a later ``not_before``; no worker waits for it.
+    """
+    now = store.clock()
+    with store.write() as session:
+        row = _job(session, job_id)
+        if row is None or row.status != JobStatus.QUEUED:
+            return None
+        run = session.get_one(RunRow, row.run_id)
+        if run.status != "running" or run.seen <= now - RUN_STALE_SECONDS:
+            row.dispatched = None
+            return None
+        lease = leases.acquire(session, row.device, worker, ttl, now)
+        if lease is None:
+            row.dispatched = None
+            row.not_before = now + BUSY_DELAY_SECONDS
+            return None
+        row.status = JobStatus.RUNNING
+        row.attempts += 1
+        row.started = now
+        session.add(
+            AttemptRow(
+                job_id=row.id,
+                number=row.attempts,
+                token=lease.token,
+                worker=worker,
+                started=now,
+                ended=None,
+                outcome="running",
+                error=None,
+            )
+        )
+        return Claim(job=view(row), lease=lease, attempt=row.attempts)
+
+
+def heartbeat(store: Store, claim: Claim, ttl: float) -> Lease:
+    """Keep the device for ``ttl`` more seconds; ``LeaseLost`` when it is not ours any more."""
+    with store.write() as session:
+        return leases.renew(session, claim.lease, ttl, store.clock())
+
+
+def finish(store: Store, claim: Claim, result: dict[str, Any]) -> None:
+    """Store the result and free the device; ``LeaseLost`` when the lease is over, and then nothing is written."""
+    now = store.clock()
+    with store.write() as session:
+        row = _mine(session, claim, now)
+        row.result = result
+        row.error = None
+        _end_attempt(session, row, "done", now)
+        _end_job(row, JobStatus.DONE, now)
+
+
+def fail(store: Store, claim: Claim, error: JobError, *, retry: bool) -> None:
+    """Store the error and free the device; with ``retry`` the job is tried once more. ``LeaseLost`` as above."""
+    now = store.clock()
+    with store.write() as session:
+        row = _mine(session, claim, now)
+        row.error = error.to_json()
+        _end_attempt(session, row, "error", now, error)
+        if retry and _count(session, row.id, "error") < MAX_ERRORS:
+            _requeue(row, now)
+        else:
+            _end_job(row, JobStatus.FAILED, now)
+
+
+def acknowledge(store: Store, claim: Claim) -> None:
+    """The worker has stopped working on an attempt that was taken from it."""
+    with store.write() as session:
+        attempt = session.get_one(AttemptRow, (claim.job.id, claim.attempt))
+        if attempt.ended is None:
+            attempt.ended = store.clock()
+
+
+def reclaim(store: Store, run_id: str) -> None:
+    """Take back a run's running jobs whose lease is over, and end those past their time."""
+    now = store.clock()
+    with store.write() as session:
+        query = select(JobRow).where(JobRow.run_id == run_id, JobRow.status == JobStatus.RUNNING).with_for_update()
+        for row in session.scalars(query):
+            attempt = session.get_one(AttemptRow, (row.id, row.attempts))
+            if not leases.is_valid(session, row.device, attempt.token, now):
+                _lose(session, row, now, "its lease ended without a word")
+            elif row.started is not None and row.started + row.timeout <= now:
+                _time_out(session, row, now)
+
+
+def lose_worker(store: Store, worker: str) -> None:
+    """Take back what a worker had that is known to be dead."""
+    now = store.clock()
+    with store.write() as session:
+        running = (
+            select(JobRow)
+            .join(AttemptRow, (AttemptRow.job_id == JobRow.id) & (AttemptRow.number == JobRow.attempts))
+            .where(AttemptRow.worker == worker, AttemptRow.outcome == "running", JobRow.status == JobStatus.RUNNING)
+        )
+        for row in session.scalars(running):
+            _lose(session, row, now, "its worker died")
+
+
+def cancel_jobs(store: Store, run_id: str, reason: str) -> None:
+    """End all jobs of a run that have not ended, and free their devices."""
+    now = store.clock()
+    error = JobError(type="cancelled", message=reason, hint="start the run again")
+    ended = [JobStatus.QUEUED, JobStatus.RUNNING]
+    with store.write() as session:
+        query = select(JobRow).where(JobRow.run_id == run_id, JobRow.status.in_(ended)).with_for_update()
+        for row in session.scalars(query):
+            if row.status == JobStatus.RUNNING:
+                _end_attempt(session, row, "cancelled", now, error)
+            row.error = error.to_json()
+            _end_job(row, JobStatus.CANCELLED, now)
+
+
+def recover(store: Store) -> list[str]:
+    """Abandon the runs whose controller was not seen for long: it died without a word. Returns those runs."""
+    return _abandon(store, RunRow.seen <= store.clock() - RUN_STALE_SECONDS)
+
+
+def abandon_driver(store: Store, driver: str) -> list[str]:
+    """Abandon what a session drove that is known to be dead. Returns those runs."""
+    return _abandon(store, RunRow.driver == driver)
+
+
+def _abandon(store: Store, which: ColumnElement[bool]) -> list[str]:
+    with store.read() as session:
+        lost = list(session.scalars(select(RunRow.id).where(RunRow.status == "running", which)))
+    for run_id in lost:
+        cancel_jobs(store, run_id, "the command that drove this run died without a word")
+        finish_run(store, run_id, "abandoned")
+    return lost
+
+
+def _job(session: Session, job_id: str) -> JobRow | None:
+    return session.get(JobRow, job_id, with_for_update=True)
+
+
+def _mine(session: Session, claim: Claim, now: float) -> JobRow:
+    leases.check(session, claim.lease, now)
+    row = _job(session, claim.job.id)
+    if row is None or row.status != JobStatus.RUNNING or row.attempts != claim.attempt:
+        raise LeaseLost(f"job {claim.job.id}: attempt {claim.attempt} is over", hint="nothing to do")
+    return row
+
+
+def _count(session: Session, job_id: str, outcome: str) -> int:
+    query = select(func.count()).where(AttemptRow.job_id == job_id, AttemptRow.outcome == outcome)
+    return session.execute(query).scalar_one()
+
+
+def _end_attempt(session: Session, row: JobRow, outcome: str, now: float, error: JobError | None = None) -> None:
+    attempt = session.get_one(AttemptRow, (row.id, row.attempts))
+    attempt.outcome = outcome
+    if outcome not in TAKEN:
+        attempt.ended = now
+    attempt.error = error.to_json() if error else None
+    leases.release(session, row.device, attempt.token)
+    session.flush()
+
+
+def _end_job(row: JobRow, status: JobStatus, now: float) -> None:
+    row.status = status
+    row.dispatched = None
+    row.finished = now
+
+
+def _requeue(row: JobRow, now: float) -> None:
+    row.status = JobStatus.QUEUED
+    row.dispatched = None
+    row.not_before = now + RETRY_DELAY_SECONDS
+
+
+def _lose(session: Session, row: JobRow, now: float, why: str) -> None:
+    error = JobError(
+        type="AttemptLost",
+        message=f"attempt {row.attempts} of {row.case} on {row.device}: {why}",
+        hint="the worker's log has more; a job that kills its worker each time needs a smaller case or more memory",
+    )
+    _end_attempt(session, row, "lost", now, error)
+    row.error = error.to_json()
+    if _count(session, row.id, "lost") < MAX_LOST:
+        _requeue(row, now)
+    else:
+        _end_job(row, JobStatus.FAILED, now)
+
+
+def _time_out(session: Session, row: JobRow, now: float) -> None:
+    error = JobError(
+        type="JobTimeout",
+        message=f"{row.case} on {row.device}: no result within {row.timeout:g} s",
+        hint="raise the case's time limit, or look at the device with `lockstep devices`",
+        fields={"device": row.device, "timeout_seconds": row.timeout},
+    )
+    _end_attempt(session, row, "timeout", now, error)
+    row.error = error.to_json()
+    _end_job(row, JobStatus.FAILED, now)

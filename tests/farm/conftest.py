@@ -1,0 +1,122 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from farm.jobs import JobSpec, RunSpec
+from farm.session import FarmSession
+from farm.store import Store, create_run
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def wait_until(condition, seconds=30.0):
+    """The first true answer of ``condition``; fails when there is none in time."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"waited {seconds} s in vain"
+        time.sleep(0.02)
+
+
+def processes_of(state):
+    """(pid, command) of every process whose environment or command (the server hides its environment) names it."""
+    marker = f"LOCKSTEP_STATE={state}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            if marker in (entry / "environ").read_bytes().split(b"\0") or str(state).encode() in command:
+                found.append((int(entry.name), command.replace(b"\0", b" ").decode()))
+        except OSError:
+            continue
+    return found
+
+
+class Farm:
+    """A state folder with a log of what its executors did."""
+
+    def __init__(self, state):
+        self.state = state
+        self.log = state / "executed.jsonl"
+        self.commands = []
+
+    def session(self, executor="record", **options):
+        return FarmSession(executor=f"farm_executors:{executor}", **options)
+
+    def job(self, case, device, position=0, *, cost=1.0, timeout=600.0, **spec):
+        spec = {"log": str(self.log), "case": case, "device": device} | spec
+        return JobSpec(case=case, device=device, position=position, cost=cost, timeout=timeout, spec=spec)
+
+    def plan(self, store, *jobs):
+        return create_run(store, RunSpec(suite="smoke", engine="refrt", command="test"), jobs)
+
+    def executed(self, what=None):
+        if not self.log.exists():
+            return []
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [line for line in lines if what in {None, line["what"]}]
+
+    def processes(self, word=""):
+        return [process for process in processes_of(self.state) if word in process[1]]
+
+    def drive(self, executor="record", jobs=1, devices=1, seconds=0.1):
+        command = [sys.executable, PROGRAMS / "drive.py", f"farm_executors:{executor}", self.log]
+        command += [str(jobs), str(devices), str(seconds)]
+        self.commands.append(
+            subprocess.Popen(command, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        )
+        return self.commands[-1]
+
+
+@pytest.fixture
+def farm(monkeypatch):
+    """A farm in a folder of its own; nothing of it may be left running."""
+    state = Path(tempfile.mkdtemp(prefix="lsfarm-"))  # short: socket paths are limited
+    monkeypatch.setenv("LOCKSTEP_STATE", str(state))
+    monkeypatch.setenv("PYTHONPATH", str(PROGRAMS))
+    monkeypatch.delenv("LOCKSTEP_BROKER_URL", raising=False)
+    monkeypatch.delenv("LOCKSTEP_STORE_URL", raising=False)
+    farm = Farm(state)
+    yield farm
+    for command in farm.commands:
+        command.kill()
+        command.communicate()
+    wait_until(lambda: not farm.processes())
+    shutil.rmtree(state)
+
+
+class Clock:
+    """Time that only moves when told to."""
+
+    def __init__(self):
+        self.now = 1_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    with Store(f"sqlite:///{tmp_path / 'lockstep.db'}", clock) as store:
+        yield store
+
+
+@pytest.fixture
+def until():
+    return wait_until
