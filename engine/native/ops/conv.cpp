@@ -1,11 +1,9 @@
 // Conv (ONNX 1, 11, 22): one or two spatial dimensions, groups, strides, dilations, padding; optional bias.
 //
 // kernels/plain.h fixes the order of the sums. The operator's own result includes the bias; fused stages follow.
-// auto_pad SAME_UPPER and SAME_LOWER are resolved here, VALID means no padding.
-#include <algorithm>
+// The exporter has resolved auto_pad into pads.
 #include <array>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "kernels/conv.h"
@@ -114,27 +112,13 @@ class ConvOperator : public Operator {
       context.require(axis.kernel == w.dims[2 + i], "kernel_shape differs from the weights");
       context.require(axis.kernel >= 1 && axis.stride >= 1 && axis.dilation >= 1, "a step is not positive");
       context.require(axis.stride <= kMostStep && axis.dilation <= kMostStep, "a step is too large");
-      resolve_padding(context, attributes.text("auto_pad", "NOTSET"), axis);
+      context.require(axis.pad_begin >= 0 && axis.pad_end >= 0, "negative padding");
+      context.require(axis.pad_begin <= kMostStep && axis.pad_end <= kMostStep, "too much padding");
       const int64_t room = axis.in + axis.pad_begin + axis.pad_end - axis.extent();
       context.require(room >= 0 ? axis.out == room / axis.stride + 1 : axis.out == 0,
                       "the output has other dimensions");
     }
     return axes;
-  }
-
-  static void resolve_padding(const PrepareContext& context, std::string_view mode, Axis& axis) {
-    if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-      const int64_t out = (axis.in + axis.stride - 1) / axis.stride;
-      const int64_t total = std::max<int64_t>(0, (out - 1) * axis.stride + axis.extent() - axis.in);
-      axis.pad_begin = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-      axis.pad_end = total - axis.pad_begin;
-    } else if (mode == "VALID") {
-      axis.pad_begin = axis.pad_end = 0;
-    } else {
-      context.require(mode == "NOTSET", "auto_pad is none of NOTSET, SAME_UPPER, SAME_LOWER, VALID");
-    }
-    context.require(axis.pad_begin >= 0 && axis.pad_end >= 0, "negative padding");
-    context.require(axis.pad_begin <= kMostStep && axis.pad_end <= kMostStep, "too much padding");
   }
 
   ConvGeometry geometry_;
