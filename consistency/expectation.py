@@ -42,18 +42,32 @@ def observed_digests(layers: Sequence[LayerVerdict]) -> dict[str, str]:
 
 
 def extent(layer: LayerVerdict) -> float | None:
-    """How far a layer is off, in a unit that does not depend on the profile; ``None`` where it is no number.
+    """How far a layer is off (``extent_of``); ``None`` where that is no number: another shape, non-finite values."""
+    metrics = layer.metrics
+    if metrics is None or layer.metric in _NO_EXTENT:
+        return None
+    return extent_of(
+        layer.observed.dtype if layer.observed else "",
+        max_abs=metrics.max_abs,
+        scaled_p999=metrics.scaled_p999,
+        scaled_rms=metrics.scaled_rms,
+        rmse=metrics.rmse,
+    )
+
+
+def extent_of(
+    dtype: str, *, max_abs: float | None, scaled_p999: float | None, scaled_rms: float | None, rmse: float | None
+) -> float | None:
+    """How far a layer is off, in a unit that does not depend on the profile or on which rule failed.
 
     Floating point: ``max_abs`` over the golden's 99.9th percentile (its RMS, or 1, where that is zero).
     Integers: RMSE in LSB, which grows with the number of differing elements and with their size.
     """
-    metrics = layer.metrics
-    if metrics is None or metrics.max_abs is None or layer.metric in _NO_EXTENT:
+    if max_abs is None:
         return None
-    if layer.observed is not None and layer.observed.dtype in INTEGER_TYPES:
-        return metrics.rmse
-    scaled = (metrics.scaled_p999, metrics.scaled_rms, metrics.max_abs)
-    return next(value for value in scaled if value is not None)
+    if dtype in INTEGER_TYPES:
+        return rmse
+    return next(value for value in (scaled_p999, scaled_rms, max_abs) if value is not None)
 
 
 _NO_EXTENT = frozenset({"shape", "dtype", "nonfinite", "nonfinite_mismatch"})

@@ -14,9 +14,10 @@ from consistency.thresholds import Profile
 class Repeats:
     """How the iterations of the plain pass agree.
 
-    ``state``: ``same`` (one digest an output) · ``varies`` (all within bounds or all beyond: the outputs decide) · ``first_run`` (only the
-    first differs, and is not shown to be within bounds) · ``beyond`` (varies, some beyond bounds) · ``unknown``
-    (varies, and not every tensor was kept). ``explanation`` in words, empty for ``same``.
+    ``state``: ``same`` (one digest an output) · ``varies`` (all within bounds or all beyond: the outputs decide)
+    · ``first_run`` (only the first differs, and is not shown to be within bounds) · ``beyond`` (varies, some
+    beyond bounds) · ``unknown`` (varies, and not every tensor was kept). ``explanation`` in words, empty for
+    ``same``.
     """
 
     state: str

@@ -98,6 +98,13 @@ def test_level_0_is_judged_by_its_outputs():
     assert (judge_case(bad).status, judge_case(bad).first_deviating) == ("fail", ("l3",))
 
 
+def test_layers_of_a_level_0_runner_are_not_believed():
+    evidence = replace(evidence_of(broken_from(1), GOLDEN), level=0)
+    good = evidence_of(GOLDEN, GOLDEN)
+    verdict = judge_case(replace(evidence, outputs=good.outputs, plain_runs=good.plain_runs))
+    assert (verdict.status, verdict.coverage.paired, verdict.coverage.not_observable) == ("pass", 1, 3)
+
+
 def test_dumping_that_changes_the_result_is_reported_and_only_localises():  # A16
     golden = chain(np.float32([0.5]), np.float32([1.00]))
     dumped = chain(np.float32([0.5]), np.float32([1.02]))
