@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.expectations import ExpectationFile, write_expectation
-from consistency.expectation import layers_digest
+from consistency.expectation import extent_of, layers_digest
 from engine.contract.errors import UsageError
 from farm.config import nearest
 from reports import ReportError, read_layers, read_verdict
@@ -77,12 +77,19 @@ def accept(
 
 
 def _extents(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Failing layers with how far beyond its bound each was."""
-    return {
-        row["layer"]: row["would_pass"] / row["bound"]
+    """Failing layers with how far each was off; non-finite values have no extent."""
+    extents = {
+        row["layer"]: extent_of(
+            row["dtype"],
+            max_abs=row["max_abs"],
+            scaled_p999=row["scaled_p999"],
+            scaled_rms=row["scaled_rms"],
+            rmse=row["rmse"],
+        )
         for row in rows
-        if row["status"] == "fail" and row["would_pass"] and row["bound"]
+        if row["status"] == "fail" and not (row["nan"] or row["pos_inf"] or row["neg_inf"])
     }
+    return {layer: value for layer, value in extents.items() if value is not None}
 
 
 def _git_email(root: Path) -> str:

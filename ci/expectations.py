@@ -17,7 +17,7 @@ from farm.inventory import NAME
 
 
 class ExpectationFile(Strict):
-    """One accepted result. ``max_scaled`` maps a layer to its largest error over its bound when accepted."""
+    """One accepted result. ``max_scaled`` maps a failing layer to its extent when accepted."""
 
     case: str
     chip_model: str
