@@ -21,7 +21,7 @@ from engine.debian import Group, Progress, silent
 from engine.places import cache_root
 
 PACKAGE_LIST = Path(__file__).resolve().parents[1] / "setup" / "packages.yaml"
-EMULATORS = ("qemu-aarch64", "qemu-arm", "qemu-riscv64")
+EMULATORS = ("qemu-aarch64", "qemu-arm", "qemu-riscv64", "qemu-x86_64")
 
 
 @functools.cache

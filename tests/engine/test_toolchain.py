@@ -69,7 +69,7 @@ def test_the_compiler_and_every_emulator_run_and_are_the_wanted_ones() -> None:
 @pytest.mark.qemu
 def test_an_unknown_emulator_is_named_with_the_known_ones() -> None:
     with pytest.raises(
-        MissingToolError, match="no emulator 'qemu-mips': there are qemu-aarch64, qemu-arm, qemu-riscv64"
+        MissingToolError, match="no emulator 'qemu-mips': there are qemu-aarch64, qemu-arm, qemu-riscv64, qemu-x86_64"
     ):
         emulator("qemu-mips")
 
