@@ -119,12 +119,15 @@ class StatsAccumulator:
     def _float_block(
         self, got: np.ndarray, ref: np.ndarray
     ) -> tuple[Floats, np.ndarray, np.ndarray, Floats, Floats, Floats]:
-        kinds_got, kinds_ref = nonfinite_kinds(got), nonfinite_kinds(ref)
-        both = (kinds_got == 0) & (kinds_ref == 0)
-        mismatch = kinds_got != kinds_ref
+        both = np.isfinite(got) & np.isfinite(ref)
+        if both.all():
+            mismatch = np.zeros(got.shape, dtype=np.bool_)
+            clean_got, clean_ref = got.astype(np.float64), ref.astype(np.float64)
+        else:
+            mismatch = nonfinite_kinds(got) != nonfinite_kinds(ref)
+            clean_got = np.where(both, got, 0).astype(np.float64)
+            clean_ref = np.where(both, ref, 0).astype(np.float64)
         self._mismatch += int(np.count_nonzero(mismatch))
-        clean_got = np.where(both, got, 0).astype(np.float64)
-        clean_ref = np.where(both, ref, 0).astype(np.float64)
         with np.errstate(over="ignore"):
             signed = clean_got - clean_ref
         distance = np.abs(signed)
@@ -167,13 +170,13 @@ def integer_distance(got: np.ndarray, ref: np.ndarray) -> npt.NDArray[np.uint64]
 
 
 def lane_sums(values: Floats) -> Floats:
-    """Row-by-row sums of a block over ``LANES`` lanes; a short last row is filled with zeros."""
-    rows = -(-values.size // LANES)
-    table = np.zeros((rows, LANES))
-    table.reshape(-1)[: values.size] = values
-    total = np.zeros(LANES)
-    for row in table:
-        total += row
+    """Row-by-row sums of a block over ``LANES`` lanes; a short last row is filled with zeros.
+
+    Reduction over the first axis adds whole rows one after another, in order, whatever the vector width.
+    """
+    if values.size % LANES:
+        values = np.concatenate([values, np.zeros(-values.size % LANES)])
+    total: Floats = np.add.reduce(values.reshape(-1, LANES), axis=0)
     return total
 
 
