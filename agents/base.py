@@ -140,7 +140,7 @@ class Agent(ABC):
         if free < RESERVE_BYTES:
             raise StorageFull(
                 f"{self.name}: {free // 2**20} MiB free where bundles live; {RESERVE_BYTES // 2**20} are needed",
-                hint="free room on the device, or run `lockstep clean`",
+                hint="free room on the device, or remove the cached blobs and bundles in its folder",
                 device=self.name,
             )
         self._send(tiny_program(self.abi, nonce), target, executable=True)

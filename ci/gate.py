@@ -45,10 +45,10 @@ def run_gate(options: GateOptions, console: Console) -> GateRun:
         models: dict[str, Path] = {case.case.id: case.onnx for case in cases}
         unaffected: tuple[Case, ...] = ()
         if options.inject:
-            mutants, concerned = mutant(cases, options.inject)
+            mutants = mutant(cases, options.inject)
             unaffected = tuple(entry.case for entry in cases if entry.case.id not in mutants)
             models.update(mutants)
-            matrix = replace(matrix, cases=concerned)
+            matrix = replace(matrix, cases=tuple(entry for entry in cases if entry.case.id in mutants))
         with phases.phase("engine builds"):
             under_test = _engine(head, matrix, models, options.root, console)
             base = _base(options, matrix, console)
@@ -57,12 +57,13 @@ def run_gate(options: GateOptions, console: Console) -> GateRun:
         judge = Judge(matrix, options.root, head.manifest.name, head.manifest.level)
         with phases.phase("jobs on devices"):
             summary = _run(farm, plan(matrix, under_test, base), options, console)
+            slots = farm.slots
         with phases.phase("comparison"):
             outcomes = judge.outcomes(summary)
         with phases.phase("confirmation"):
             outcomes = _confirmed(farm, matrix, under_test, outcomes, options, console)
     left = [*selection.not_tested, *missing, *_unaffected(unaffected)]
-    run = RunFolder(options, started, selection, head, base, matrix, outcomes, tuple(left), summary)
+    run = RunFolder(options, started, selection, head, base, matrix, outcomes, tuple(left), summary, slots)
     with phases.phase("report"):
         return run.write(phases)
 

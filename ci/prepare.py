@@ -19,7 +19,7 @@ from engine.digest import file_sha256
 from engine.models.export import export_refrt
 from engine.models.fetch import fetch_suite
 from engine.models.golden import golden_trace
-from engine.models.mutate import mutate, valid_targets
+from engine.models.mutate import mutate, parse_injection, valid_targets
 from engine.models.preprocess import PreparedInput
 from engine.places import cache_root
 from farm.casejob import FileRef, InputRef
@@ -81,32 +81,25 @@ def model_file(prepared: PreparedCase, source: EngineSource, onnx_path: Path, ro
     return _reference(target, file_sha256(target))
 
 
-def mutant(cases: tuple[PreparedCase, ...], inject: str) -> tuple[dict[str, Path], tuple[PreparedCase, ...]]:
-    """The models with a fault at ``KIND@LAYER``: case id to mutated file, and the cases it concerns."""
-    kind, separator, layer = inject.partition("@")
-    if not separator or not layer:
-        raise UsageError(f"--inject {inject!r} is not KIND@LAYER", hint="for example: --inject nan@LAYER")
+def mutant(cases: tuple[PreparedCase, ...], inject: str) -> dict[str, Path]:
+    """The models with a fault at ``KIND@LAYER``, by the ids of the cases whose model has that layer."""
+    kind, layer = parse_injection(inject)
     models = {prepared.onnx: _load(prepared.onnx) for prepared in cases}
-    targets = {path: valid_targets(model) for path, model in models.items()}
-    kinds = sorted({name for found in targets.values() for name in found})
-    if kind not in kinds:
-        raise UsageError(f"unknown fault {kind!r}: {nearest(kind, kinds)}", hint=f"kinds: {', '.join(kinds)}")
-    paths = [path for path, found in targets.items() if layer in found.get(kind, ())]
-    if not paths:
-        layers = sorted({name for found in targets.values() for name in found.get(kind, ())})
+    owners = [path for path, model in models.items() if any(layer in node.output for node in model.graph.node)]
+    if not owners:
+        targets = [name for model in models.values() for name in valid_targets(model)[kind]]
         raise UsageError(
-            f"{kind} cannot be injected at {layer!r}: {nearest(layer, layers)}",
-            hint=f"{len(layers)} layers take {kind}:\n    " + "\n    ".join(layers),
+            f"no model of these cases has a layer {layer!r}: {nearest(layer, targets)}",
+            hint=f"{len(targets)} layers take {kind}:\n    " + "\n    ".join(targets),
         )
     folder = cache_root() / "mutants"
     folder.mkdir(parents=True, exist_ok=True)
     made: dict[Path, Path] = {}
-    for path in paths:
+    for path in owners:
         data = mutate(models[path], kind, layer).SerializeToString(deterministic=True)
         made[path] = folder / f"{hashlib.sha256(data).hexdigest()}.onnx"
         made[path].write_bytes(data)
-    concerned = tuple(prepared for prepared in cases if prepared.onnx in made)
-    return {prepared.case.id: made[prepared.onnx] for prepared in concerned}, concerned
+    return {prepared.case.id: made[prepared.onnx] for prepared in cases if prepared.onnx in made}
 
 
 def _load(path: Path) -> onnx.ModelProto:

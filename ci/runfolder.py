@@ -59,6 +59,7 @@ class RunFolder:
     outcomes: list[CaseOutcome]
     left: tuple[NotTested, ...]
     summary: RunSummary
+    slots: int
 
     def write(self, phases: Phases) -> GateRun:
         """Write ``out/RUN`` and point ``out/latest`` at it."""
@@ -156,6 +157,8 @@ class RunFolder:
                 "base": {"ref": self.options.base, "version": None} if self.options.base else None,
                 "inject": self.options.inject,
                 "host": host_facts(),
+                "slots": self.slots,
+                "runner_seconds": sum(o.answer["runner_seconds"] for o in self.outcomes if o.answer),
                 "phases": [{"name": name, "seconds": seconds} for name, seconds in phases.taken],
             },
             "coverage": coverage(self.matrix, self.outcomes, self.selection.required_devices),
@@ -165,7 +168,7 @@ class RunFolder:
             "chip_pairs": [pair_entry(pair) for pair in self.pairs],
             "bit_identity": self._identity(),
             "not_tested": [asdict(entry) for entry in self.left],
-            "notes": [*outcome.reasons, *self._notes()],
+            "notes": self._notes(),
         }
 
     @staticmethod
@@ -178,9 +181,7 @@ class RunFolder:
     def _notes(self) -> list[str]:
         notes = []
         if self.options.inject and not any(entry.verdict and entry.verdict.first_deviating for entry in self.outcomes):
-            notes.append(
-                f"The fault {self.options.inject} is ineffective: no layer left its bounds. Choose another."
-            )
+            notes.append(f"The fault {self.options.inject} is ineffective: no layer left its bounds. Choose another.")
         if any(entry.device.emulated for entry in self.outcomes):
             notes.append("Emulated devices prove answers, never speed: their times are not performance evidence.")
         return notes

@@ -86,11 +86,15 @@ def _changes(console: Console, document: dict[str, Any]) -> None:
 
 
 def _not_tested(console: Console, document: dict[str, Any]) -> None:
+    together: dict[tuple[str, str, str, bool], list[str]] = {}
     for entry in document["not_tested"]:
-        style = "yellow" if entry["required"] else "dim"
-        console.print(Text(f"not tested: {entry['kind']} {entry['name']}: {entry['reason']}", style=style))
-        if entry["required"] and entry["next_step"]:
-            console.print(Text(f"  next: {entry['next_step']}", style=style))
+        key = (entry["kind"], entry["reason"], entry["next_step"], entry["required"])
+        together.setdefault(key, []).append(entry["name"])
+    for (kind, reason, next_step, required), names in together.items():
+        style = "yellow" if required else "dim"
+        console.print(Text(f"not tested: {kind} {', '.join(names)}: {reason}", style=style))
+        if required and next_step:
+            console.print(Text(f"  next: {next_step}", style=style))
 
 
 def _coverage(console: Console, document: dict[str, Any]) -> None:

@@ -43,9 +43,7 @@ def test_a_runner_that_hangs_is_ended_at_its_deadline(bench: Bench) -> None:
     suite = bench.folder / "short.yaml"
     text = (REPOSITORY / "suites" / "smoke.yaml").read_text()
     suite.write_text(text.replace("  - id: vad-noise\n", "  - id: vad-noise\n    limits: {seconds: 1}\n"))
-    done = bench.gate(
-        "--suite", str(suite), "--engine", engine, "--devices", bench.fleet(HOST), "--case", "vad-noise"
-    )
+    done = bench.gate("--suite", str(suite), "--engine", engine, "--devices", bench.fleet(HOST), "--case", "vad-noise")
     entry = done.case("vad-noise", "host")
     assert entry["status"] == "crashed"
     assert "no result within 1 s; the device still answers, so the engine hangs" in entry["reason"]
