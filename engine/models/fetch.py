@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
@@ -23,6 +24,7 @@ Progress = Callable[[str], None]
 MAX_FILE_BYTES = 2 * 1024**3
 CHUNK = 1 << 20
 URI_SECONDS = 60
+AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,14 @@ class FetchedSuite:
 def fetch_suite(
     models: Iterable[PinnedFile], files: Iterable[PinnedFile], cache: Path, progress: Progress
 ) -> FetchedSuite:
-    """All models and input files of a suite; nothing is downloaded twice."""
+    """All models and input files of a suite, several at a time; nothing is downloaded twice."""
+    models, files = tuple(models), tuple(files)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        model_paths = [pool.submit(fetch_model, entry, cache, progress) for entry in models]
+        file_paths = [pool.submit(fetch_input, entry, cache, progress) for entry in files]
     return FetchedSuite(
-        models={entry.id: fetch_model(entry, cache, progress) for entry in models},
-        files={entry.id: fetch_input(entry, cache, progress) for entry in files},
+        models={entry.id: path.result() for entry, path in zip(models, model_paths, strict=True)},
+        files={entry.id: path.result() for entry, path in zip(files, file_paths, strict=True)},
     )
 
 
