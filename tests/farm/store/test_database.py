@@ -1,0 +1,92 @@
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from engine.contract.errors import ConfigError, StoreError
+from farm.store import Store
+from farm.store.database import HEAD, MIGRATIONS
+from farm.store.models import Base
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'new' / 'lockstep.db'}"
+
+
+def test_migrations_from_nothing_give_the_tables_of_the_models(url):
+    with Store(url) as store, store.read() as session:
+        context = MigrationContext.configure(session.connection())
+        assert compare_metadata(context, Base.metadata) == []
+        assert context.get_current_revision() == HEAD
+
+
+def test_head_is_the_newest_migration():
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
+
+
+def test_many_openers_at_once_migrate_once(url):
+    def open_and_count(_):
+        with Store(url) as store, store.read() as session:
+            return session.connection().exec_driver_sql("SELECT count(*) FROM jobs").scalar()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(open_and_count, range(8))) == [0] * 8
+
+
+def test_a_store_of_a_newer_lockstep_is_refused(url, tmp_path):
+    Store(url).open().close()
+    with sqlite3.connect(tmp_path / "new" / "lockstep.db") as raw:
+        raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    raw.close()
+    with pytest.raises(StoreError, match=r"was written by a newer Lockstep(.|\n)*next: update this checkout"):
+        Store(url).open()
+
+
+def test_a_failed_transaction_leaves_nothing(store):
+    def half_broken():
+        with store.write() as session:
+            session.connection().exec_driver_sql("INSERT INTO leases VALUES ('d', 1, 'a', 0)")
+            session.connection().exec_driver_sql("INSERT INTO absent VALUES (1)")
+
+    with pytest.raises(StoreError, match="no such table: absent"):
+        half_broken()
+    with store.read() as session:
+        assert session.connection().exec_driver_sql("SELECT count(*) FROM leases").scalar() == 0
+
+
+def test_readers_do_not_wait_for_a_writer(store):
+    with store.write() as writer, store.read() as reader:
+        writer.connection().exec_driver_sql("INSERT INTO leases VALUES ('d', 1, 'a', 0)")
+        assert reader.connection().exec_driver_sql("SELECT count(*) FROM leases").scalar() == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("nonsense", "LOCKSTEP_STORE_URL: not a database URL"),
+        ("nodatabase://u:secret@h/x", "no driver for this database"),
+    ],
+)
+def test_urls_that_cannot_be_are_configuration_errors(url, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        Store(url).open()
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_told(tmp_path):
+    path = tmp_path / "lockstep.db"
+    path.write_bytes(b"not a database, but long enough to look like one" * 100)
+    with pytest.raises(StoreError, match="file is not a database"):
+        Store(f"sqlite:///{path}").open()
+
+
+def test_a_store_that_is_not_open_says_so(url):
+    with pytest.raises(StoreError, match="not open"), Store(url).read():
+        pass

@@ -1,0 +1,111 @@
+import threading
+
+import pytest
+
+from engine.contract.errors import DeviceUnavailable, LeaseLost, StoreError
+from farm import attempt
+from farm.attempt import Heartbeat, run_job
+from farm.jobs import JobSpec, JobStatus, RunSpec
+from farm.store import Store, attempts_of, create_run, job, jobs_of
+from farm.store.transitions import cancel_jobs, claim
+
+
+@pytest.fixture
+def live(tmp_path):
+    with Store(f"sqlite:///{tmp_path / 'live.db'}") as store:
+        yield store
+
+
+def plan(store, **spec):
+    run_id = create_run(store, RunSpec(suite="s", engine="e", command="c"), [JobSpec(case="c", device="d", spec=spec)])
+    return run_id, jobs_of(store, run_id)[0].id
+
+
+def test_the_executor_gets_spec_scratch_and_guard(live):
+    _, one = plan(live, a=1)
+    seen = []
+
+    def execute(spec, scratch, guard):
+        guard()
+        (scratch / "file").write_text("x")
+        seen.append((spec, scratch))
+        return {"ok": True}
+
+    run_job(live, one, execute, "w")
+    ((spec, scratch),) = seen
+    assert spec == {"a": 1, "job": one, "attempt": 1}
+    assert not scratch.exists()
+    assert job(live, one).result == {"ok": True}
+    run_job(live, one, execute, "w")  # a message that came twice
+    assert len(seen) == 1
+
+
+def test_a_cancelled_job_stops_at_its_guard_and_writes_nothing(live, until):
+    run_id, one = plan(live)
+
+    def execute(spec, scratch, guard):
+        cancel_jobs(live, run_id, "stopped")
+
+        def lost():
+            try:
+                guard()
+            except LeaseLost:
+                return True
+            return False
+
+        until(lost)
+        guard()
+
+    run_job(live, one, execute, "w", ttl=1.0)
+    assert job(live, one).status is JobStatus.CANCELLED
+    (tried,) = attempts_of(live, one)
+    assert tried.outcome == "cancelled"
+    assert tried.ended is not None
+
+
+def test_a_lost_lease_that_is_not_ours_is_an_error_like_others(live):
+    _, one = plan(live)
+
+    def execute(spec, scratch, guard):
+        raise LeaseLost("a lease of something else", hint="")
+
+    run_job(live, one, execute, "w")
+    assert job(live, one).error.type == "LeaseLost"
+    assert job(live, one).status is JobStatus.QUEUED
+
+
+def test_every_infrastructure_error_may_be_retried():
+    assert {"InfraError", "DeviceUnavailable", "TransferError"} <= attempt._RETRIED
+    assert "RunnerCrashed" not in attempt._RETRIED
+    assert "internal" not in attempt._RETRIED
+    assert DeviceUnavailable.__name__ in attempt._RETRIED
+
+
+def test_without_a_store_the_lease_is_lost_when_its_time_is_over(live, until, monkeypatch):
+    _, one = plan(live)
+    claimed = claim(live, one, "w", 1.0)
+
+    def broken(*_):
+        raise StoreError("the disk is gone", hint="")
+
+    monkeypatch.setattr(attempt, "heartbeat", broken)
+    with Heartbeat(live, claimed, 1.0, lambda: None) as pulse:
+        pulse.guard()
+        until(lambda: pulse._lost)
+        with pytest.raises(LeaseLost):
+            pulse.guard()
+
+
+def test_an_executor_that_never_looks_is_ended(live, until, monkeypatch):
+    monkeypatch.setattr(attempt, "STUCK_SECONDS", 0.1)
+    run_id, one = plan(live)
+    stuck = threading.Event()
+
+    def execute(spec, scratch, guard):
+        cancel_jobs(live, run_id, "stopped")
+        until(stuck.is_set)
+        return {}
+
+    run_job(live, one, execute, "w", ttl=1.0, on_stuck=stuck.set)
+    assert stuck.is_set()
+    assert job(live, one).status is JobStatus.CANCELLED

@@ -1,0 +1,71 @@
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farm.dispatch import choose, lost_messages, outstanding
+from farm.jobs import JobStatus, JobView, Role
+
+NOW = 1000.0
+
+
+def job(number, device, *, status=JobStatus.QUEUED, dispatched=None, cost=1.0, not_before=0.0, started=None):
+    return JobView(
+        id=f"{number:04d}", run_id="r", case=f"c{number}", device=device, role=Role.HEAD, position=number, cost=cost,
+        timeout=60, status=status, attempts=0, not_before=not_before, dispatched=dispatched, created=0.0,
+        started=started, finished=None,
+    )  # fmt: skip
+
+
+def test_the_device_with_most_work_left_goes_first():
+    jobs = [job(0, "short"), job(1, "long"), job(2, "long", cost=5), job(3, "middle", cost=3)]
+    assert [j.id for j in choose(jobs, (), NOW, 2)] == ["0001", "0003"]
+
+
+def test_a_job_that_waits_for_its_retry_holds_up_those_behind_it():
+    jobs = [job(0, "d", not_before=NOW + 1), job(1, "d")]
+    assert choose(jobs, (), NOW, 5) == []
+    assert [j.id for j in choose(jobs, (), NOW + 1, 5)] == ["0000"]
+
+
+def test_a_busy_device_gets_nothing():
+    assert [j.device for j in choose([job(0, "a"), job(1, "b")], {"a"}, NOW, 5)] == ["b"]
+
+
+anyjob = st.builds(
+    job,
+    st.integers(0, 9999),
+    st.sampled_from("abcde"),
+    status=st.sampled_from(JobStatus),
+    dispatched=st.none() | st.just(NOW),
+    cost=st.floats(0, 100),
+    not_before=st.sampled_from([0.0, NOW + 1]),
+)
+
+
+@given(st.lists(anyjob, max_size=20), st.sets(st.sampled_from("abcde")), st.integers(-1, 5))
+def test_at_most_one_job_a_device_and_never_out_of_turn(jobs, busy, room):
+    chosen = choose(jobs, busy, NOW, room)
+    devices = [j.device for j in chosen]
+    assert len(devices) == len(set(devices)) <= max(room, 0)
+    for j in chosen:
+        assert j.device not in busy
+        mine = [other for other in jobs if other.device == j.device]
+        assert not any(outstanding(other) for other in mine)
+        assert all(j.position <= other.position for other in mine if other.status is JobStatus.QUEUED)
+
+
+def test_a_message_is_lost_when_a_free_slot_does_not_take_it():
+    sent = job(0, "a", dispatched=NOW)
+    ran = job(1, "b", status=JobStatus.DONE, started=NOW)
+    running = replace(ran, status=JobStatus.RUNNING)
+    assert lost_messages([sent, ran], NOW + 4.9, 1) == []
+    assert lost_messages([sent, ran], NOW + 5.0, 1) == [sent]
+    assert lost_messages([sent, running], NOW + 99, 1) == []
+    assert lost_messages([sent, running], NOW + 5.0, 2) == [sent]
+
+
+def test_workers_that_are_not_known_to_be_up_get_more_time():
+    sent = job(0, "a", dispatched=NOW)
+    assert lost_messages([sent], NOW + 29, 1) == lost_messages([sent], NOW + 29, None) == []
+    assert lost_messages([sent], NOW + 30, 1) == lost_messages([sent], NOW + 30, None) == [sent]
