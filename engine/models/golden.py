@@ -35,7 +35,7 @@ def golden_trace(model_path: Path, inputs: Mapping[str, np.ndarray], folder: Pat
         return kept
     model = read_model(model_path)
     layers = graph_layers(model)
-    varying = [layer for layer in layers if not layer.constant]
+    varying = [layer for layer in layers if layer.expected]
     if not any(layer.final for layer in varying):
         raise ModelError(f"{model_path}: no output depends on the inputs", hint="check the model's graph")
     tensors = runtime.run(_exposed(model, varying), inputs, [layer.id for layer in varying])
@@ -44,7 +44,7 @@ def golden_trace(model_path: Path, inputs: Mapping[str, np.ndarray], folder: Pat
         kind="golden",
         producer=f"onnxruntime {runtime.version()} cpu fp32, optimisation off",
         layers=tuple(_keep(layer, array, target) for layer, array in zip(varying, tensors, strict=True)),
-        constant=tuple(layer.id for layer in layers if layer.constant),
+        constant=tuple(layer.id for layer in layers if not layer.expected),
         folder=target,
     )
     _writing(target, trace.save)

@@ -22,14 +22,23 @@ RANDOM = frozenset(
 
 @dataclass(frozen=True)
 class GraphLayer:
-    """One node output. ``inputs`` are tensors that depend on the model's inputs; ``node`` is the node's position."""
+    """One node output. ``inputs`` are tensors that depend on the model's inputs; ``node`` is the node's position.
+
+    ``constant`` layers do not depend on input values, ``unused`` ones feed no output: no engine need compute them.
+    """
 
     id: str
     op: str
     inputs: tuple[str, ...]
     node: int
     constant: bool
+    unused: bool
     final: bool
+
+    @property
+    def expected(self) -> bool:
+        """Whether an engine computes this layer when it runs."""
+        return not (self.constant or self.unused)
 
 
 def read_model(path: Path) -> onnx.ModelProto:
@@ -81,6 +90,7 @@ def graph_layers(model: onnx.ModelProto) -> tuple[GraphLayer, ...]:
     initial |= {tensor.values.name for tensor in model.graph.sparse_initializer}
     varying = {value.name for value in model.graph.input} - initial
     finals = {value.name for value in model.graph.output}
+    used = _used_nodes(model)
     layers = []
     for position, node in enumerate(model.graph.node):
         inputs = tuple(dict.fromkeys(name for name in node.input if name in varying))
@@ -88,10 +98,22 @@ def graph_layers(model: onnx.ModelProto) -> tuple[GraphLayer, ...]:
         for name in (name for name in node.output if name):
             if not constant:
                 varying.add(name)
-            layers.append(
-                GraphLayer(name, node.op_type, () if constant else inputs, position, constant, name in finals)
-            )
+            kept = () if constant else inputs
+            unused = position not in used
+            layers.append(GraphLayer(name, node.op_type, kept, position, constant, unused, name in finals))
     return tuple(layers)
+
+
+def _used_nodes(model: onnx.ModelProto) -> set[int]:
+    """Positions of the nodes that some output of the model needs."""
+    wanted = {value.name for value in model.graph.output}
+    used = set()
+    for position in reversed(range(len(model.graph.node))):
+        node = model.graph.node[position]
+        if wanted & set(node.output):
+            used.add(position)
+            wanted |= set(node.input) - {""}
+    return used
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

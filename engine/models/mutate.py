@@ -71,7 +71,7 @@ def _targets(model: onnx.ModelProto, fault: Fault) -> dict[str, int]:
     targets = {}
     for layer in graph_layers(model):
         node = model.graph.node[layer.node]
-        if not layer.constant and layer.id == _first_output(node) and fault.applicable(node, model):
+        if layer.expected and layer.id == _first_output(node) and fault.applicable(node, model):
             targets[layer.id] = layer.node
     return targets
 
@@ -86,6 +86,8 @@ def _why_not(model: onnx.ModelProto, kind: str, layer: str) -> str:
         if candidate.id != layer:
             continue
         first = _first_output(model.graph.node[candidate.node])
+        if candidate.unused:
+            return "that layer feeds no output; engines leave it out"
         if candidate.constant:
             return "that layer is constant; engines fold it away"
         if first != layer:

@@ -59,6 +59,16 @@ def test_other_inputs_have_a_trace_of_their_own(
     assert batch.by_id()["flat"].shape == (2, 48)
 
 
+def test_a_layer_that_feeds_no_output_is_not_expected(
+    small_model: onnx.ModelProto, small_path: Path, small_inputs: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    small_model.graph.node.insert(1, helper.make_node("Neg", ["conv"], ["nowhere"]))
+    small_path.write_bytes(small_model.SerializeToString())
+    trace = golden_trace(small_path, small_inputs, tmp_path)
+    assert [layer.id for layer in trace.layers] == ["conv", "relu", "flat", "matmul", "y"]
+    assert "nowhere" in trace.constant
+
+
 def test_nonfinite_values_are_counted_not_averaged(small_path: Path, tmp_path: Path) -> None:
     x = np.ones((1, 2, 4, 4), dtype=np.float32)
     x[0, 0, 0, 0] = np.nan

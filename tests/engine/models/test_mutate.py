@@ -84,6 +84,7 @@ def test_weights_shared_with_another_layer_stay_whole(
     twin.CopyFrom(small_model.graph.node[0])
     twin.output[0] = "twin"
     small_model.graph.node.insert(0, twin)
+    small_model.graph.output.append(onnx.helper.make_tensor_value_info("twin", onnx.TensorProto.FLOAT, ["n", 3, 4, 4]))
     small_path.write_bytes(small_model.SerializeToString())
     broken = mutate(small_model, "scale_weights", "conv")
     assert first_deviating(small_path, broken, small_inputs, tmp_path) == ["conv"]
@@ -110,6 +111,15 @@ def test_a_kind_that_does_not_apply_lists_where_it_does(small_model: onnx.ModelP
 def test_a_layer_that_cannot_be_first_says_why(smoke, layer: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         mutate(read_model(smoke.model("vad-speech")), "scale_weights", layer)
+
+
+def test_a_layer_that_feeds_no_output_cannot_be_broken(small_model: onnx.ModelProto) -> None:
+    twin = onnx.NodeProto()
+    twin.CopyFrom(small_model.graph.node[0])
+    twin.output[0] = "nowhere"
+    small_model.graph.node.insert(0, twin)
+    with pytest.raises(UsageError, match="feeds no output"):
+        mutate(small_model, "scale_weights", "nowhere")
 
 
 def test_a_bias_of_zeros_cannot_be_dropped(small_model: onnx.ModelProto) -> None:
