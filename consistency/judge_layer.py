@@ -121,7 +121,7 @@ def _reason(
     reference: ReferenceLayer, observed: ObservedLayer, stats: Stats, metrics: Metrics, decisive: RuleOutcome
 ) -> str:
     if decisive.passed:
-        notes = [hints.subnormal_flush(stats, observed.dtype), hints.systematic(stats)]
+        notes = [hints.subnormal_flush(stats, observed.dtype), hints.systematic(stats, decisive.bound or 0.0)]
         if stats.count == 0:
             notes.append("empty")
         if decisive.bound and decisive.bound >= 1 and metrics.differing:
