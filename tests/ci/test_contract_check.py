@@ -6,7 +6,10 @@ import pytest
 import ci.contract_probe
 from ci.contract_check import CheckResult, check_runner
 from ci.contract_probe import tiny_model
+from engine.bundle import BuildSpec, build_bundle
 from engine.contract.errors import UsageError
+from engine.places import cache_root
+from farm.engines import load_engine
 
 ROOT = Path(__file__).parents[2]
 FAKE = Path(__file__).parent / "fake_runner.py"
@@ -35,6 +38,17 @@ def test_the_example_engine_keeps_the_contract(tmp_path: Path) -> None:
     results = check_runner(runner, "onnx", tmp_path)
     assert [result for result in results if not result.ok] == []
     assert "level 0" in results[0].detail
+
+
+def test_the_referee_engine_keeps_the_contract(tmp_path: Path) -> None:
+    manifest = load_engine(ROOT / "engines", "refrt")
+    assert manifest.build
+    spec = BuildSpec(manifest.build.command, manifest.build.sources)
+    bundle = build_bundle("refrt", "x86-64", ["refrt"], spec, ROOT, cache=cache_root(), python=sys.executable)
+    results = check_runner([str(bundle.root / "refrt")], "refrt", tmp_path)
+    assert [result for result in results if not result.ok] == []
+    assert "level 1" in results[0].detail
+    assert len(results) == 15
 
 
 #: Runners, each broken in several ways at once: (fault, the check that must catch it, words it must say).
