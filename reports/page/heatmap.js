@@ -200,7 +200,8 @@ class HeatMap {
     const device = this.data.devices[this.at.line];
     fillCard(device, layer, this.record(this.at.line, this.at.place));
     const box = this.host.getBoundingClientRect();
-    placeCard(box.left + x + cell / 2, box.top + y, tall);
+    const above = box.top + band * height;  // beside the band, so that no chip of this layer is covered
+    placeCard(box.left + x + cell / 2, above, above + height);
     if (document.activeElement === this.host) keepInView(box.top + y, tall);
   }
 

@@ -67,11 +67,10 @@ function fillCard(device, layer, record) {
   CARD.hidden = false;
 }
 
-function placeCard(x, y, tall) {
+function placeCard(x, above, below) {
   const { offsetWidth: width, offsetHeight: height } = CARD;
   const left = Math.max(12, Math.min(x - width / 2, document.documentElement.clientWidth - width - 12));
-  const below = y + tall + 10;
-  const top = below + height < window.innerHeight ? below : Math.max(8, y - height - 14);
+  const top = below + height < window.innerHeight ? below : Math.max(8, above - height - 8);
   Object.assign(CARD.style, { left: left + "px", top: top + "px" });
 }
 

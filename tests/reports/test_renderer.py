@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reports import RenderedReport, ReportError, render, strict_json
@@ -185,8 +185,13 @@ def test_a_disk_that_refuses_is_told(written: Write) -> None:
         render(folder)
 
 
+MARKUP = st.lists(st.sampled_from(["<b>", "</code>", "&amp;", "&lt;", "<!--", "]]>", '"', "'", "{{", "%}", "x", "\r"]))
+ANY_TEXT = st.text(max_size=30) | MARKUP.map("".join)
+
+
 @settings(max_examples=40, deadline=None)
-@given(name=st.text(min_size=1, max_size=30), reason=st.text(max_size=30))
+@given(name=ANY_TEXT.filter(bool), reason=ANY_TEXT)
+@example(name="<b>&amp;</b>", reason="</p><script>&lt;")
 def test_any_name_and_reason_survive(name: str, reason: str) -> None:
     run = sample.build((("tiny", "net"),), sample.CHIPS[:1], {"net": [sample.Layer(name, "Conv", "1")]})
     run.verdict |= {"status": "fail", "exit_code": 1}
