@@ -12,6 +12,7 @@ constexpr size_t kFewColumns = 64;
 // Columns finished together: long enough runs for the stages and the stores, short enough for the caches.
 constexpr size_t kMostColumns = 16 * kTileColumns;
 constexpr size_t kPackedFloats = 24 * 1024;
+static_assert(kFewColumns <= kMostColumns, "a block over channels holds all columns");
 
 void zero(float* p, size_t n) { std::memset(p, 0, n * sizeof(float)); }
 

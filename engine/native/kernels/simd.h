@@ -15,11 +15,13 @@
 
 namespace refrt {
 
-#if defined(__AVX__)
-constexpr size_t kLanes = 8;
+// 32 bytes with AVX and with SVE built for 256 bits, else 16.
+#if defined(__AVX__) || (defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS == 256)
+#define REFRT_LANES 8
 #else
-constexpr size_t kLanes = 4;
+#define REFRT_LANES 4
 #endif
+constexpr size_t kLanes = REFRT_LANES;
 
 // Register block of the matrix kernels: kTileRows broadcast operands against kTileVectors vectors. Sixteen
 // registers hold 6 x 2 sums, two vectors, one broadcast and one product.
@@ -58,7 +60,7 @@ REFRT_INLINE void copy_floats(float* to, const float* from, size_t n) {
 
 // to[i] = from[2 * i] for a whole vector; reads 2 * kLanes floats.
 REFRT_INLINE VFloat load_even(const float* p) {
-#if defined(__AVX__)
+#if REFRT_LANES == 8
   return __builtin_shufflevector(load(p), load(p + kLanes), 0, 2, 4, 6, 8, 10, 12, 14);
 #else
   return __builtin_shufflevector(load(p), load(p + kLanes), 0, 2, 4, 6);
