@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import onnx
-
 from ci.builds import EngineSource
-from engine.contract.errors import BuildError, ModelError, UsageError
+from engine.contract.errors import BuildError, UsageError
 from engine.contract.trace import Trace
 from engine.digest import file_sha256
 from engine.models.export import export_refrt
 from engine.models.fetch import fetch_suite
 from engine.models.golden import golden_trace
+from engine.models.graph import read_model
 from engine.models.mutate import mutate, parse_injection, valid_targets
 from engine.models.preprocess import PreparedInput
 from engine.places import cache_root
@@ -75,7 +74,7 @@ def model_file(prepared: PreparedCase, source: EngineSource, onnx_path: Path, ro
     if not target.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.tree == root:
-            export_refrt(_load(onnx_path), prepared.shapes, target)
+            export_refrt(read_model(onnx_path), prepared.shapes, target)
         else:
             _export_there(source.tree, onnx_path, prepared.shapes, target)
     return _reference(target, file_sha256(target))
@@ -84,7 +83,7 @@ def model_file(prepared: PreparedCase, source: EngineSource, onnx_path: Path, ro
 def mutant(cases: tuple[PreparedCase, ...], inject: str) -> dict[str, Path]:
     """The models with a fault at ``KIND@LAYER``, by the ids of the cases whose model has that layer."""
     kind, layer = parse_injection(inject)
-    models = {prepared.onnx: _load(prepared.onnx) for prepared in cases}
+    models = {prepared.onnx: read_model(prepared.onnx) for prepared in cases}
     owners = [path for path, model in models.items() if any(layer in node.output for node in model.graph.node)]
     if not owners:
         targets = [name for model in models.values() for name in valid_targets(model)[kind]]
@@ -100,15 +99,6 @@ def mutant(cases: tuple[PreparedCase, ...], inject: str) -> dict[str, Path]:
         made[path] = folder / f"{hashlib.sha256(data).hexdigest()}.onnx"
         made[path].write_bytes(data)
     return {prepared.case.id: made[prepared.onnx] for prepared in cases if prepared.onnx in made}
-
-
-def _load(path: Path) -> onnx.ModelProto:
-    try:
-        return onnx.load(path, load_external_data=False)
-    except Exception as error:
-        raise ModelError(
-            f"{path.name} cannot be read as ONNX: {error}", hint="fetch it again: `lockstep models fetch`"
-        ) from error
 
 
 def _exporter_version(tree: Path) -> str:
