@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -34,7 +35,9 @@ def main(words: list[str]) -> int:
         done = subprocess.run(["make", "gate"], cwd=clone, env={**environment, "HOME": str(home)}, check=False)
         wall = time.monotonic() - begun
         verdict = clone / "out" / "latest" / "verdict.json"
-        run = json.loads(verdict.read_text())["run"] if verdict.is_file() else {"phases": [], "seconds": 0.0}
+        run: dict[str, Any] = (
+            json.loads(verdict.read_text())["run"] if verdict.is_file() else {"phases": [], "seconds": 0.0}
+        )
     phases = {"setup": wall - run["seconds"], **{entry["name"]: entry["seconds"] for entry in run["phases"]}}
     print(f"fresh clone to verdict: {wall:.0f} s (target <= 480 s)")
     for name, seconds in phases.items():
