@@ -151,3 +151,11 @@ def test_layers_digest_ignores_order_and_sees_every_name_and_value():
     assert len({layers_digest(d) for d in ({"a": "1"}, {"b": "1"}, {"a": "2"}, {"a": "1", "b": "1"})}) == 4
     assert layers_digest({"a\nb": "1"}) != layers_digest({"a": "\nb1"})
     assert layers_digest({}) is None
+
+
+def test_a_known_failure_never_turns_too_little_into_a_pass():
+    evidence = evidence_of(GOLDEN, GOLDEN)
+    partial = replace(evidence, observed=evidence.observed[1:], expectation=expectation_of(off(0.3), **KNOWN))
+    verdict = judge_case(partial)
+    assert (verdict.status, verdict.notes) == ("not_compared", ())
+    assert "the known failure could not be judged: not_compared" in verdict.reason
