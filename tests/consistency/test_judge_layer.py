@@ -190,3 +190,18 @@ def test_an_equal_digest_of_another_dtype_is_no_match():
     zero16, zero32 = np.zeros(4, np.float16), np.zeros(2, np.float32)
     assert digest(zero16) == digest(zero32)
     assert judge(zero16, zero32).status == "fail"
+
+
+def test_inherited_counts_over_another_bound_are_not_shown_for_a_pass():
+    canonical = f32(1.00001, 2)
+    golden = Node("y", "Conv", ("x",), f32(1, 2))
+    (reference,) = reference_of([golden], [replace(golden, value=canonical)])
+    reference = replace(reference, canonical_stats=replace(reference.canonical_stats, over_bound=1))
+    observed = observe(replace(golden, value=canonical), golden, 0.0)
+    verdict = LayerJudge(profile("fp32"), {}).judge(reference, 0, observed)
+    assert (verdict.status, verdict.metrics.over_bound) == ("pass", 0)
+
+
+def test_bitexact_names_non_finite_values():
+    assert judge(f32(np.nan, 2), f32(1, 2), "bitexact").reason.endswith("; it has 1 NaN")
+    assert "it has" not in judge(f32(1.5, 2), f32(1, 2), "bitexact").reason

@@ -116,6 +116,7 @@ def test_dumping_that_changes_the_result_is_reported_and_only_localises():  # A1
     assert (verdict.status, verdict.notes) == ("pass", ("observer_effect",))
     assert any("dumping changes the result" in remark for remark in verdict.remarks)
     assert verdict.layers[1].reason.endswith("(indirect: dumping the layers changes the result)")
+    assert verdict.layers[0].reason == ""
 
 
 def test_dumping_that_hides_a_bug_does_not_hide_it():  # A16
@@ -286,3 +287,7 @@ def test_a_lying_digest_of_non_finite_counts_does_not_pass():
     liar = replace(evidence.observed[3], nonfinite=NonFinite(nan=4))
     verdict = judge_case(replace(evidence, observed=(*evidence.observed[:3], liar), outputs=(liar,)))
     assert verdict.status == "fail"
+
+
+def test_failing_only_on_retry_is_flaky():
+    assert judge_case(replace(evidence_of(broken_from(1), GOLDEN), earlier=("pass",))).status == "flaky"
