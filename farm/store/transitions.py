@@ -214,8 +214,8 @@ def _job(session: Session, job_id: str) -> JobRow | None:
 
 
 def _mine(session: Session, claim: Claim, now: float) -> JobRow:
+    row = _job(session, claim.job.id)  # the job before the lease, here as everywhere: no two writers wait in a circle
     leases.check(session, claim.lease, now)
-    row = _job(session, claim.job.id)
     if row is None or row.status != JobStatus.RUNNING or row.attempts != claim.attempt:
         raise LeaseLost(f"job {claim.job.id}: attempt {claim.attempt} is over", hint="nothing to do")
     return row

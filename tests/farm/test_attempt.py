@@ -96,6 +96,24 @@ def test_without_a_store_the_lease_is_lost_when_its_time_is_over(live, until, mo
             pulse.guard()
 
 
+def test_a_heartbeat_that_hangs_in_the_store_does_not_keep_the_lease(live, until, monkeypatch):
+    _, one = plan(live)
+    claimed = claim(live, one, "w", 1.0)
+    release = threading.Event()
+    monkeypatch.setattr(attempt, "heartbeat", lambda *_: release.wait())
+
+    def lost():
+        try:
+            pulse.guard()
+        except LeaseLost:
+            return True
+        return False
+
+    with Heartbeat(live, claimed, 1.0, lambda: None) as pulse:
+        until(lost)
+        release.set()
+
+
 def test_an_executor_that_never_looks_is_ended(live, until, monkeypatch):
     monkeypatch.setattr(attempt, "STUCK_SECONDS", 0.1)
     run_id, one = plan(live)

@@ -22,6 +22,10 @@ def test_the_device_with_most_work_left_goes_first():
     assert [j.id for j in choose(jobs, (), NOW, 2)] == ["0001", "0003"]
 
 
+def test_positions_decide_and_not_the_order_of_rows():
+    assert [j.id for j in choose([job(2, "d"), job(1, "d"), job(3, "d")], (), NOW, 5)] == ["0001"]
+
+
 def test_a_job_that_waits_for_its_retry_holds_up_those_behind_it():
     jobs = [job(0, "d", not_before=NOW + 1), job(1, "d")]
     assert choose(jobs, (), NOW, 5) == []

@@ -1,4 +1,5 @@
 import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,6 +9,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from engine.contract.errors import ConfigError, StoreError
+from farm import leases
 from farm.store import Store
 from farm.store.database import HEAD, MIGRATIONS
 from farm.store.models import Base
@@ -32,12 +34,28 @@ def test_head_is_the_newest_migration():
 
 
 def test_many_openers_at_once_migrate_once(url):
+    together = threading.Barrier(8)
+
     def open_and_count(_):
+        together.wait()
         with Store(url) as store, store.read() as session:
             return session.connection().exec_driver_sql("SELECT count(*) FROM jobs").scalar()
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(open_and_count, range(8))) == [0] * 8
+
+
+def test_writers_at_once_wait_for_each_other(url):
+    def take_and_free(number):
+        with Store(url) as store:
+            for _ in range(10):
+                with store.write() as session:
+                    lease = leases.acquire(session, "d", f"w{number}", 10, 0.0)
+                    leases.release(session, "d", lease.token)
+            return lease.token
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(take_and_free, range(4))) == 40
 
 
 def test_a_store_of_a_newer_lockstep_is_refused(url, tmp_path):
