@@ -84,12 +84,22 @@ class Refrt:
         return Answer(parse_result((self.folder / "out" / "result.json").read_bytes()), self.folder / "out")
 
 
+def build_host(name: str, flavour: str) -> Path:
+    command = ("{python}", "-m", "engine.native.build", "--abi", "{abi}", "--flavour", flavour, "--out", "{out}")
+    spec = BuildSpec(command, ("engine/native/**",))
+    bundle = build_bundle(name, ABI, ["refrt"], spec, ROOT, cache=cache_root(), python=sys.executable)
+    return bundle.root / "refrt"
+
+
 @pytest.fixture(scope="session")
 def refrt_program() -> Path:
-    command = ("{python}", "-m", "engine.native.build", "--abi", "{abi}", "--flavour", "canonical", "--out", "{out}")
-    spec = BuildSpec(command, ("engine/native/**",))
-    bundle = build_bundle("refrt", ABI, ["refrt"], spec, ROOT, cache=cache_root(), python=sys.executable)
-    return bundle.root / "refrt"
+    return build_host("refrt", "canonical")
+
+
+@pytest.fixture
+def refrt_fast(tmp_path: Path) -> Refrt:
+    """The build with contraction, reassociation and the platform's maths, beside the canonical one."""
+    return Refrt(build_host("refrt-fast", "fast"), tmp_path)
 
 
 @pytest.fixture
