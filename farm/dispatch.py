@@ -40,17 +40,19 @@ def choose(jobs: Sequence[JobView], busy: Collection[str], now: float, room: int
 def lost_messages(jobs: Sequence[JobView], now: float, slots: int | None) -> list[JobView]:
     """Jobs whose message must be sent again. ``slots`` is how many jobs can run at a time, None if unknown.
 
-    A message sent twice does no harm: the second one finds its job claimed.
+    A message sent twice does no harm: the second one finds its job claimed. Patience begins anew whenever a slot
+    took or ended a job: until then the message had to wait for a slot.
     """
     running = sum(job.status == JobStatus.RUNNING for job in jobs)
     if slots is not None and running >= slots:
         return []
     workers_are_up = slots is not None and any(job.started is not None for job in jobs)
+    moved = max((moment for job in jobs for moment in (job.started, job.finished) if moment is not None), default=0.0)
     patience = LOST_MESSAGE_SECONDS if workers_are_up else SLOW_MESSAGE_SECONDS
     return [
         job
         for job in jobs
-        if job.status == JobStatus.QUEUED and job.dispatched is not None and job.dispatched + patience <= now
+        if job.status == JobStatus.QUEUED and job.dispatched is not None and max(job.dispatched, moved) + patience <= now
     ]
 
 
