@@ -77,6 +77,6 @@ def test_workers_that_are_not_known_to_be_up_get_more_time():
 
 def test_patience_begins_anew_when_a_slot_becomes_free():
     waited_for_a_slot = job(0, "a", dispatched=NOW)
-    ended_late = job(1, "b", status=JobStatus.DONE, started=NOW, finished=NOW + 60)
+    ended_late = replace(job(1, "b", status=JobStatus.DONE, started=NOW), finished=NOW + 60)
     assert lost_messages([waited_for_a_slot, ended_late], NOW + 64, 1) == []
     assert lost_messages([waited_for_a_slot, ended_late], NOW + 65, 1) == [waited_for_a_slot]
