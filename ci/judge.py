@@ -191,16 +191,16 @@ def _confirmed(outcome: CaseOutcome, again: RunSummary) -> CaseOutcome:
     if second.result is None:
         if outcome.status == "crashed" and second.error and second.error.status == "crashed":
             return replace(outcome, reason=f"{outcome.reason} (crashed again on a second run)")
-        return replace(outcome, status="flaky", reason=f"{outcome.reason} The second run ended otherwise.")
+        return replace(outcome, status="flaky", reason=f"{outcome.reason}; the second run ended otherwise")
     if outcome.status == "crashed":
-        return replace(outcome, status="flaky", reason=f"{outcome.reason} A second run came through.")
+        return replace(outcome, status="flaky", reason=f"{outcome.reason}; a second run came through")
     first_bytes = {record["name"]: record["digest"] for record in outcome.answer["outputs"]}
     second_bytes = {record["name"]: record["digest"] for record in second.result["outputs"]}
     if first_bytes == second_bytes:
-        return replace(outcome, reason=f"{outcome.reason} Confirmed: a second run gave the same bytes.")
+        return replace(outcome, reason=f"{outcome.reason}; confirmed: a second run gave the same bytes")
     changed = sorted(name for name in first_bytes if first_bytes[name] != second_bytes.get(name))
     return replace(
         outcome,
         status="flaky",
-        reason=f"{outcome.reason} A second run gave other bytes for {', '.join(changed)}: not repeatable.",
+        reason=f"{outcome.reason}; a second run gave other bytes for {', '.join(changed)}: not repeatable",
     )

@@ -66,13 +66,19 @@ def _cell(entry: dict[str, Any] | None) -> Text:
 
 
 def _failures(console: Console, document: dict[str, Any]) -> None:
-    bad = [entry for entry in document["cases"] if entry["status"] != "pass"]
-    for entry in bad[:_MOST]:
-        word, style = _MARKS[entry["status"]]
-        console.print(Text(f"\n{word} ", style=style) + Text(f"{entry['case']} on {entry['device']}", style="bold"))
-        console.print(Text(f"  {entry['reason']}"))
-    if len(bad) > _MOST:
-        console.print(f"\n… and {len(bad) - _MOST} more, all in the report")
+    """Failures, the same layer on several devices told once."""
+    together: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for entry in document["cases"]:
+        if entry["status"] != "pass":
+            key = (entry["status"], entry["case"], entry["first_deviating_layer"] or entry["reason"])
+            together.setdefault(key, []).append(entry)
+    for (status, case, _), entries in list(together.items())[:_MOST]:
+        word, style = _MARKS[status]
+        devices = ", ".join(entry["device"] for entry in entries)
+        console.print(Text(f"\n{word} ", style=style) + Text(f"{case} on {devices}", style="bold"))
+        console.print(Text(f"  {entries[0]['reason']}"))
+    if len(together) > _MOST:
+        console.print(f"\n… and {len(together) - _MOST} more, all in the report")
 
 
 def _changes(console: Console, document: dict[str, Any]) -> None:
