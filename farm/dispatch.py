@@ -52,7 +52,9 @@ def lost_messages(jobs: Sequence[JobView], now: float, slots: int | None) -> lis
     return [
         job
         for job in jobs
-        if job.status == JobStatus.QUEUED and job.dispatched is not None and max(job.dispatched, moved) + patience <= now
+        if job.status == JobStatus.QUEUED
+        and job.dispatched is not None
+        and max(job.dispatched, moved) + patience <= now
     ]
 
 
