@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import HOST, REPOSITORY, Bench
+
+from tests.e2e.bench import HOST, REPOSITORY, Bench
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 RESULT = (
