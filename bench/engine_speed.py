@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+import onnxruntime  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import onnxruntime as ort
+
+# The wheel phones home and keeps a file in the user's cache unless it is told not to before it is loaded.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+import onnxruntime as ort  # noqa: E402
 
 from engine.contract.errors import ModelError, UnsupportedError
 

@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -48,3 +53,12 @@ def test_what_cannot_be_run_is_a_model_error(data: bytes, inputs: dict[str, np.n
 
 def test_the_version_is_known() -> None:
     assert int(version().split(".")[0]) >= 1
+
+
+def test_loading_it_leaves_nothing_in_the_users_home(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import engine.runtimes.onnxruntime"], env=environment, timeout=60, check=False
+    )
+    assert done.returncode == 0
+    assert list(tmp_path.rglob("*")) == []
