@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-import onnxruntime  # noqa: E402
+import onnxruntime
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))

@@ -10,7 +10,7 @@ import numpy as np
 
 # The wheel phones home and keeps a file in the user's cache unless it is told not to before it is loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-import onnxruntime as ort  # noqa: E402
+import onnxruntime as ort
 
 from engine.contract.errors import ModelError, UnsupportedError
 
