@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -73,3 +78,53 @@ def test_a_device_whose_emulator_is_missing_is_not_tested_and_never_green(bench:
     assert done.exit_code == 3
     entry = next(entry for entry in done.verdict["not_tested"] if entry["name"] == "phone")
     assert "make setup" in entry["next_step"]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(b"", "model"), (b"\x00" * 100, "model"), (b"\x08\x07\x12\xff\xff\xff\xff\x0f", "model")],
+    ids=["empty", "zeros", "hostile length"],
+)
+def test_a_model_that_is_no_model_is_refused(bench: Bench, data: bytes, words: str) -> None:
+    model = bench.folder / "broken.onnx"
+    model.write_bytes(data)
+    suite = bench.folder / "own.yaml"
+    suite.write_text(
+        json.dumps(
+            {
+                "name": "own",
+                "models": [{"id": "m", "sha256": hashlib.sha256(data).hexdigest(), "path": "broken.onnx"}],
+                "inputs": [{"id": "zero", "recipe": "zeros", "parameters": {"shape": [1, 3]}}],
+                "cases": [{"id": "c", "model": "m", "inputs": {"x": "zero"}}],
+            }
+        )
+    )
+    done = bench.gate("--suite", str(suite), "--devices", bench.fleet(HOST))
+    assert done.exit_code == 2
+    assert words in done.text
+    assert "next:" in done.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk; CI is root")
+def test_a_full_disk_is_told_as_such_and_nothing_half_written_is_left(bench: Bench) -> None:
+    small = bench.folder / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "none", small], check=True)
+    try:
+        bench.environment["LOCKSTEP_STATE"] = str(small)
+        words = ("--engine", "ort-example", "--devices", bench.fleet(HOST), "--case", "vad-noise")
+        done = bench.gate(*words)
+        assert done.exit_code == 3
+        entry = done.case("vad-noise", "host")
+        assert entry["status"] == "infra"
+        assert "MiB free where bundles live" in entry["reason"]
+        (small / "fill").write_bytes(bytes(39 * 1024 * 1024))
+        with contextlib.suppress(OSError), (small / "fill").open("ab") as stream:
+            while True:
+                stream.write(bytes(4096))
+                stream.flush()
+        full = bench.gate(*words)
+        assert full.exit_code == 3
+        assert "next:" in full.text
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
