@@ -144,7 +144,8 @@ class Judge:
         """The task checks on the plain run's outputs."""
         references: tuple[Trace | None, ...] = (prepared.golden, self.matrix.canonical.get(prepared.case.id))
         arrays = {str(record["name"]): output_array(record, references) for record in answer["outputs"]}
-        checked = check_tasks(prepared.case.checks(), arrays)
+        known = {name: array for name, array in arrays.items() if array is not None}
+        checked = check_tasks(prepared.case.checks(), known)
         return tuple(
             TaskResult(task.name, "pass" if task.ok else "fail", task.expected, task.got, task.reason)
             for task in checked

@@ -17,8 +17,8 @@ import numpy as np
 from agents.base import Blob
 from consistency.metrics import count_nonfinite, stats_from_arrays
 from consistency.thresholds import absolute_bound, profile
-from engine.contract.dtypes import decode, item_size
-from engine.contract.errors import RunnerNonsense
+from engine.contract.dtypes import ITEM_SIZES, decode
+from engine.contract.errors import ModelError, RunnerNonsense
 from engine.contract.request import GoldenTensor, Limits, Request
 from engine.contract.result import LayerRecord, OutputRecord, RawStats, Result
 from engine.contract.trace import Trace, TraceLayer
@@ -100,7 +100,8 @@ class Measurement:
             if output.digest not in self.expected.get(output.name, ()):
                 data = self.call.output_bytes(output, MAX_TENSOR_BYTES)
                 record["blob"] = _keep(data)
-                record["nonfinite"] = asdict(count_nonfinite(decode(data, output.dtype, output.shape)))
+                if output.dtype in ITEM_SIZES:
+                    record["nonfinite"] = asdict(count_nonfinite(_array(output, data)))
                 if reference is not None and _alike(output, reference):
                     record["stats"] = self._host_stats(data, reference)
             records.append(record)
@@ -216,6 +217,14 @@ class Measurement:
         }
 
 
+def _array(output: OutputRecord, data: bytes) -> np.ndarray:
+    """The output as an array; a runner whose bytes do not fit its own shape talks nonsense."""
+    try:
+        return decode(data, output.dtype, output.shape)
+    except ModelError as error:
+        raise RunnerNonsense(f"output {output.name!r}: {error.message}") from error
+
+
 def _keep(data: bytes) -> str:
     """Keep an output by content; returns where."""
     store = BlobStore()
@@ -227,14 +236,17 @@ def _alike(got: LayerRecord | OutputRecord, reference: TraceLayer) -> bool:
     return got.dtype == reference.dtype and tuple(got.shape) == tuple(reference.shape)
 
 
-def output_array(record: Mapping[str, Any], references: tuple[Trace | None, ...]) -> np.ndarray:
-    """A final output as an array: from the blob that was fetched, or from the reference with the same bytes."""
-    shape = tuple(int(size) for size in record["shape"])
+def output_array(record: Mapping[str, Any], references: tuple[Trace | None, ...]) -> np.ndarray | None:
+    """A final output as an array: from the blob that was fetched, or from the reference with the same bytes.
+
+    ``None`` for an element type nobody knows: it cannot be compared.
+    """
+    if record["dtype"] not in ITEM_SIZES:
+        return None
     if record.get("blob"):
-        data = Path(record["blob"]).read_bytes()
-        if len(data) != item_size(record["dtype"]) * int(np.prod(shape, dtype=np.int64)):
-            raise RunnerNonsense(f"output {record['name']!r} has the wrong number of bytes for its shape")
-        return decode(data, record["dtype"], shape)
+        shape = tuple(int(size) for size in record["shape"])
+        output = OutputRecord(record["name"], record["dtype"], shape, record["digest"], record["path"])
+        return _array(output, Path(record["blob"]).read_bytes())
     for trace in references:
         layer = trace.by_id().get(record["name"]) if trace else None
         if trace is not None and layer is not None and layer.digest == record["digest"]:

@@ -18,6 +18,7 @@ from engine.contract.errors import (
     RunnerError,
     RunnerHung,
     RunnerNonsense,
+    TransferError,
     UnsupportedError,
 )
 from engine.contract.names import inside
@@ -118,7 +119,14 @@ class RunnerCall:
 
     def _tensor(self, path: str, digest: str, limit: int) -> bytes:
         inside(Path("out"), path)
-        data = self.agent.fetch(f"{self.folder}/out/{path}", limit)
+        try:
+            data = self.agent.fetch(f"{self.folder}/out/{path}", limit)
+        except TransferError as error:
+            if not self.agent.still_answers():
+                raise
+            raise RunnerNonsense(
+                f"{self._who()}: its result names {path!r}, which is not there or too large"
+            ) from error
         if bytes_digest(data) != digest:
             raise RunnerNonsense(f"{self._who()}: {path} does not have the digest its result states")
         return data

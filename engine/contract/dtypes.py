@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from engine.contract.errors import ModelError
@@ -42,7 +44,7 @@ def storage_dtype(dtype: str) -> np.dtype[np.generic]:
 
 def decode(data: bytes, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """Raw little-endian C-order bytes as an array; bfloat16 is widened to float32 exactly."""
-    expected = item_size(dtype) * int(np.prod(shape, dtype=np.int64))
+    expected = item_size(dtype) * math.prod(shape)  # Python integers: a hostile shape cannot wrap around
     if len(data) != expected:
         raise ModelError(f"tensor holds {len(data)} bytes where {dtype}{list(shape)} needs {expected}")
     array = np.frombuffer(data, dtype=storage_dtype(dtype)).reshape(shape)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from engine.contract.dtypes import decode
+from engine.contract.dtypes import decode, item_size
 from engine.contract.errors import ModelError
 from engine.contract.result import NonFinite, RawStats
 
@@ -46,9 +47,7 @@ class TraceLayer:
     @property
     def nbytes(self) -> int:
         """Bytes of the tensor."""
-        from engine.contract.dtypes import item_size  # noqa: PLC0415
-
-        return item_size(self.dtype) * int(np.prod(self.shape, dtype=np.int64))
+        return item_size(self.dtype) * math.prod(self.shape)
 
 
 @dataclass(frozen=True)

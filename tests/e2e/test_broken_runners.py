@@ -39,6 +39,45 @@ def test_a_runner_that_misbehaves(bench: Bench, script: str, status: str, exit_c
     assert done.verdict["exit_code"] == exit_code
 
 
+ANSWER = """
+mkdir -p out
+: > out/o.bin
+job=$(sed 's/.*"job":"\\([^"]*\\)".*/\\1/' request.json)
+cat > out/result.json <<END
+{"contract":1,"job":"$job","attempt":1,"runner":{"name":"x","version":"1","level":0},
+ "effective":{"backend":"cpu","precision":"fp32","threads":1,"dispatch":"x"},
+ "passes":[{"kind":"plain","iteration":0,"outputs":{"speech_probs":"%(digest)s"},"latency_ns":1}],
+ "outputs":[{"name":"speech_probs","dtype":"%(dtype)s","shape":%(shape)s,"digest":"%(digest)s","path":"%(path)s"}]}
+END
+"""
+EMPTY = "99aa06d3014798d86001c324468d497f"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        ({"dtype": "float32", "shape": "[3]", "path": "o.bin"}, "crashed", "holds 0 bytes where float32[3] needs 12"),
+        ({"dtype": "float32", "shape": f"[{2**40}, {2**40}]", "path": "o.bin"}, "crashed", "holds 0 bytes"),
+        ({"dtype": "float32", "shape": "[0]", "path": "../../../etc/passwd"}, "crashed", "outside its folder"),
+        ({"dtype": "float32", "shape": "[0]", "path": "absent.bin"}, "crashed", "which is not there"),
+        (
+            {"dtype": "float32", "shape": "[0]", "path": "o.bin", "digest": "0" * 32},
+            "crashed",
+            "does not have the digest",
+        ),
+        ({"dtype": "complex77", "shape": "[0]", "path": "o.bin"}, "fail", "speech_probs"),
+        ({"dtype": "float32", "shape": "[0]", "path": "o.bin"}, "fail", "shape"),
+    ],
+)
+def test_outputs_that_do_not_hold_what_they_say(bench: Bench, answer: dict[str, str], status: str, words: str) -> None:
+    script = ANSWER % {"digest": EMPTY, **answer}
+    done = bench.gate("--engine", bench.engine("liar", script), "--devices", bench.fleet(HOST), "--case", "vad-noise")
+    entry = done.case("vad-noise", "host")
+    assert words in entry["reason"]
+    assert entry["status"] == status
+    assert done.exit_code != 0
+
+
 def test_a_runner_that_hangs_is_ended_at_its_deadline(bench: Bench) -> None:
     engine = bench.engine("hanging", "sleep 600")
     suite = bench.folder / "short.yaml"
