@@ -25,12 +25,11 @@ from farm.session import FarmSession
 from farm.store.jobs import create_run
 from farm.suites import Case, find_suite, load_suite
 
-EXECUTOR = "farm.execution:execute_job"
 REFEREE = "refrt"
 REFEREE_ABIS = ("x86-64-v3", "x86-64")
 
 
-def run_gate(options: GateOptions, console: Console) -> GateRun:
+def run_gate(options: GateOptions, console: Console, farm: FarmSession) -> GateRun:
     """Run one gate; raises ``LockstepError`` for usage and configuration, returns a verdict for everything else."""
     started = datetime.datetime.now(datetime.UTC)
     phases = Phases(console.say)
@@ -38,30 +37,29 @@ def run_gate(options: GateOptions, console: Console) -> GateRun:
     suite = load_suite(find_suite(options.root / "suites", options.suite))
     selection = select(options, load_fleet(options.devices_file), suite, head.manifest)
     devices, emulators, missing = _usable(selection.devices)
-    with FarmSession(executor=EXECUTOR) as farm:
-        with phases.phase("models and golden traces"):
-            cases = prepare_cases(suite, selection.cases, console.say)
-        matrix = Matrix(devices, cases, emulators=emulators, profile=options.profile)
-        models: dict[str, Path] = {case.case.id: case.onnx for case in cases}
-        unaffected: tuple[Case, ...] = ()
-        if options.inject:
-            mutants = mutant(cases, options.inject)
-            unaffected = tuple(entry.case for entry in cases if entry.case.id not in mutants)
-            models.update(mutants)
-            matrix = replace(matrix, cases=tuple(entry for entry in cases if entry.case.id in mutants))
-        with phases.phase("engine builds"):
-            under_test = _engine(head, matrix, models, options.root, console)
-            base = _base(options, matrix, console)
-        with phases.phase("canonical traces"):
-            matrix = replace(matrix, canonical=_canonical(options, matrix, console))
-        judge = Judge(matrix, options.root, head.manifest.name, head.manifest.level)
-        with phases.phase("jobs on devices"):
-            summary = _run(farm, plan(matrix, under_test, base), options, console)
-            slots = farm.slots
-        with phases.phase("comparison"):
-            outcomes = judge.outcomes(summary)
-        with phases.phase("confirmation"):
-            outcomes = _confirmed(farm, matrix, under_test, outcomes, options, console)
+    with phases.phase("models and golden traces"):
+        cases = prepare_cases(suite, selection.cases, console.say)
+    matrix = Matrix(devices, cases, emulators=emulators, profile=options.profile)
+    models: dict[str, Path] = {case.case.id: case.onnx for case in cases}
+    unaffected: tuple[Case, ...] = ()
+    if options.inject:
+        mutants = mutant(cases, options.inject)
+        unaffected = tuple(entry.case for entry in cases if entry.case.id not in mutants)
+        models.update(mutants)
+        matrix = replace(matrix, cases=tuple(entry for entry in cases if entry.case.id in mutants))
+    with phases.phase("engine builds"):
+        under_test = _engine(head, matrix, models, options.root, console)
+        base = _base(options, matrix, console)
+    with phases.phase("canonical traces"):
+        matrix = replace(matrix, canonical=_canonical(options, matrix, console))
+    judge = Judge(matrix, options.root, head.manifest.name, head.manifest.level)
+    with phases.phase("jobs on devices"):
+        summary = _run(farm, plan(matrix, under_test, base), options, console)
+        slots = farm.slots
+    with phases.phase("comparison"):
+        outcomes = judge.outcomes(summary)
+    with phases.phase("confirmation"):
+        outcomes = _confirmed(farm, matrix, under_test, outcomes, options, console)
     left = [*selection.not_tested, *missing, *_unaffected(unaffected)]
     run = RunFolder(options, started, selection, head, base, matrix, outcomes, tuple(left), summary, slots)
     with phases.phase("report"):

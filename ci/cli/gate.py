@@ -8,11 +8,10 @@ from pathlib import Path
 import click
 
 from ci.console import Console
-from ci.gate import run_gate
 from ci.options import GateOptions
-from ci.runfolder import GateRun
 from ci.table import verdict_table
 from engine.places import state_root
+from farm.session import FarmSession
 
 
 @click.command("gate", epilog="Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 not everything was tested.")
@@ -56,12 +55,10 @@ def command(devices_file: Path, out: Path, quiet: bool, **asked: object) -> int:
         **asked,  # type: ignore[arg-type]  # click's own types; the names are those of GateOptions
     )
     state_root().mkdir(parents=True, exist_ok=True)
-    with Console.for_terminal(quiet) as console:
-        run = run_gate(options, console)
-    _tell(run)
-    return run.outcome.exit_code
+    with FarmSession() as farm, Console.for_terminal(quiet) as console:
+        from ci.gate import run_gate  # noqa: PLC0415 - workers start while its heavy imports run
 
-
-def _tell(run: GateRun) -> None:
+        run = run_gate(options, console, farm)
     click.echo(verdict_table(run.document))
     click.echo(f"report: {run.folder / 'report' / 'index.html'}")
+    return run.outcome.exit_code
