@@ -36,7 +36,7 @@ def chromium() -> str:
     found = shutil.which(named) if named else shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         what = f"LOCKSTEP_CHROMIUM={named} is no program" if named else "Chromium is not installed"
-        raise ReportError(what, "type: apt-get install chromium, or set LOCKSTEP_CHROMIUM to the path of any Chromium")
+        raise ReportError(what, "type: apt-get install chromium (or set LOCKSTEP_CHROMIUM to the path of any Chromium)")
     return found
 
 

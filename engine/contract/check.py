@@ -42,10 +42,7 @@ class Fields:
     def text(self, key: str, default: str | None = "\0") -> str:
         """String of at most ``MAX_NAME`` characters."""
         value = self._typed(key, (str,), _REQUIRED if default == "\0" else default)
-        text = "" if value is None else str(value)
-        if len(text) > MAX_NAME:
-            raise RunnerNonsense(f"{self.where}.{key} has {len(text)} characters; at most {MAX_NAME} are taken")
-        return text
+        return "" if value is None else as_text(value, f"{self.where}.{key}")
 
     def optional_text(self, key: str) -> str | None:
         """String or null."""
@@ -114,9 +111,13 @@ def as_size(value: object, where: str) -> int:
 
 
 def as_text(value: object, where: str) -> str:
-    """A string of at most ``MAX_NAME`` characters."""
-    if not isinstance(value, str) or len(value) > MAX_NAME:
-        raise RunnerNonsense(f"{where} is not a string of at most {MAX_NAME} characters")
+    """A string of at most ``MAX_NAME`` characters that can be written as UTF-8."""
+    if not isinstance(value, str):
+        raise RunnerNonsense(f"{where} is {type(value).__name__}, not a string")
+    if len(value) > MAX_NAME:
+        raise RunnerNonsense(f"{where} has {len(value)} characters; at most {MAX_NAME} are taken")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise RunnerNonsense(f"{where} holds half a surrogate pair, which is no text")
     return value
 
 

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from ci.document import coverage, traffic
+
+
+def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespace:
+    found = SimpleNamespace(expected=3, paired=paired, not_observable=1, missing=0, not_compared=0)
+    verdict = SimpleNamespace(
+        coverage=found,
+        first_deviating=(),
+        worst=None,
+        outputs=(),
+        changed=SimpleNamespace(
+            against="none", layers_changed=0, outputs_changed=(), first_changed_layer=None, reason=""
+        ),
+        expectation=None,
+        profile="fp32",
+    )
+    return SimpleNamespace(
+        prepared=SimpleNamespace(
+            case=SimpleNamespace(id="c", model="m", profile="fp32"), golden=SimpleNamespace(constant=("k",))
+        ),
+        device=SimpleNamespace(name=device, chip=device, link=SimpleNamespace(kind="local")),
+        status="pass",
+        notes=(),
+        reason="",
+        tasks=(),
+        verdict=verdict,
+        answer=answer or {},
+        job=SimpleNamespace(attempts=1),
+    )
+
+
+def answer(bundle: str, dispatch: str) -> dict:
+    return {
+        "fingerprint": {"bundle": bundle, "dispatch": dispatch},
+        "traffic": {"deployed": 9, "to_device": 5, "from_device": 7},
+        "layer_bytes": 1000,
+    }
+
+
+def matrix(*emulated: str) -> SimpleNamespace:
+    devices = [SimpleNamespace(name=name, link=SimpleNamespace(kind="emulated")) for name in emulated]
+    return SimpleNamespace(devices=tuple((device, "abi") for device in devices))
+
+
+def test_two_devices_with_one_binary_and_dispatch_count_once() -> None:
+    outcomes = [outcome("a", answer("x", "avx2")), outcome("b", answer("x", "avx2")), outcome("c", answer("y", "neon"))]
+    found = coverage(matrix("c"), outcomes, ("a", "b", "c"))
+    assert found["distinct_dispatch"] == 2
+    assert (found["devices_real"], found["devices_emulated"], found["devices_tested"]) == (2, 1, 3)
+
+
+def test_a_device_that_did_not_answer_is_not_tested() -> None:
+    found = coverage(matrix(), [outcome("a", None, paired=0)], ("a",))
+    assert (found["devices_tested"], found["devices_required"], found["layers_paired"]) == (0, 1, 0)
+
+
+def test_totals_are_the_sums_of_the_cases() -> None:
+    outcomes = [outcome("a", answer("x", "avx2")), outcome("b", answer("x", "avx2"), paired=1)]
+    found = coverage(matrix(), outcomes, ())
+    assert (found["layers_paired"], found["layers_expected"], found["layers_not_observable"]) == (3, 6, 2)
+    assert traffic(outcomes) == {"bytes_to_devices": 10, "bytes_from_devices": 14, "layer_bytes": 2000}
