@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from agents.tinyelf import tiny_program
 from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
@@ -28,6 +28,21 @@ from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
 #: Room that must stay free on the device after a transfer.
 RESERVE_BYTES = 64 * 1024 * 1024
 PREFLIGHT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """What an agent is made of: ``agents/KIND.py`` has ``make(spec) -> Agent`` for links of that kind.
+
+    ``root`` is the device's folder where it lies on this host; ``link`` holds the link's own fields;
+    ``emulators`` maps an emulator's name to its program on this host.
+    """
+
+    name: str
+    abi: str
+    root: Path
+    link: Mapping[str, Any]
+    emulators: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agents.base import AgentSpec
 from agents.host import HostAgent
+from engine.contract.errors import DeviceUnavailable
 
 
 @dataclass
@@ -38,3 +40,13 @@ def _emulator_version(emulator: Path) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
     return done.stdout.splitlines()[0].strip() if done.stdout else "unknown"
+
+
+def make(spec: AgentSpec) -> EmulatedAgent:
+    """The agent of an ``emulated`` link; ``DeviceUnavailable`` when its emulator is not on this host."""
+    name = spec.link.get("emulator")
+    program = spec.emulators.get(str(name)) if name else None
+    if name and not program:
+        raise DeviceUnavailable(f"{spec.name}: {name} is not installed", hint="type: make setup", device=spec.name)
+    cpu = str(spec.link.get("cpu") or "")
+    return EmulatedAgent(spec.name, spec.abi, root=spec.root, emulator=Path(program) if program else None, cpu=cpu)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.base import Agent, Completed
+from agents.base import Agent, AgentSpec, Completed
 from engine.contract.errors import (
     ConfigError,
     DeviceUnavailable,
@@ -32,23 +32,13 @@ _SIGNALS = {4: "SIGILL: it was built for instructions this CPU lacks", 9: "SIGKI
 
 
 def make_agent(job: CaseJob) -> Agent:
-    """The agent for the device's link, found by the link's file name below ``agents/``."""
+    """The agent for the device's link: ``agents/KIND.py``, found by the link's kind."""
     device = job.device
     root = state_root() / "devices" / device.name
-    if device.link.kind == "local":
-        return importlib.import_module("agents.local").LocalAgent(device.name, job.bundle.abi, root=root)  # type: ignore[no-any-return]
-    emulator = None
-    if device.link.emulator is not None:
-        program = job.emulators.get(device.link.emulator)
-        if not program:
-            raise DeviceUnavailable(
-                f"{device.name}: {device.link.emulator} is not installed", hint="type: make setup", device=device.name
-            )
-        emulator = Path(program)
-    module = importlib.import_module("agents.emulated")
-    return module.EmulatedAgent(  # type: ignore[no-any-return]
-        device.name, job.bundle.abi, root=root, emulator=emulator, cpu=device.link.cpu or ""
-    )
+    spec = AgentSpec(device.name, job.bundle.abi, root, device.link.model_dump(), job.emulators)
+    agent = importlib.import_module(f"agents.{device.link.kind}").make(spec)
+    assert isinstance(agent, Agent)  # noqa: S101 - a file of this package
+    return agent
 
 
 @dataclass

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path, PurePosixPath
 
 from engine.contract.errors import RunnerNonsense
-
-
-def disk_name(layer_id: str) -> str:
-    """File name (32 hex digits) that stands for a layer id; a manifest maps it back."""
-    return hashlib.blake2b(layer_id.encode(), digest_size=16).hexdigest()
 
 
 def inside(folder: Path, relative: str) -> Path:
