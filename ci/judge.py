@@ -17,6 +17,7 @@ from consistency.records import (
     CaseStatus,
     CaseVerdict,
     Expectation,
+    ObservedLayer,
     PlainRun,
     Stats,
     TaskResult,
@@ -122,7 +123,6 @@ class Judge:
     ) -> CaseVerdict:
         canonical = self.matrix.canonical.get(prepared.case.id)
         outputs = observed_outputs(answer)
-        stats = {layer.id: layer.stats for layer in outputs if layer.stats is not None}
         evidence = CaseEvidence(
             case=prepared.case.id,
             device=device.name,
@@ -130,7 +130,7 @@ class Judge:
             level=self.level,
             reference=reference_layers(prepared.golden, canonical),
             outputs=outputs,
-            plain_runs=_plain_runs(answer, stats),
+            plain_runs=_plain_runs(answer, outputs),
             observed=observed_layers(answer),
             instrumented_outputs=_instrumented(answer),
             base=base,
@@ -165,11 +165,15 @@ class Judge:
         )
 
 
-def _plain_runs(answer: Mapping[str, Any], stats: Mapping[str, Stats]) -> tuple[PlainRun, ...]:
-    plain = [entry for entry in answer["passes"] if entry["kind"] == "plain"]
-    return tuple(
-        PlainRun(entry["iteration"], entry["outputs"], stats if entry["iteration"] == 0 else {}) for entry in plain
-    )
+def _plain_runs(answer: Mapping[str, Any], outputs: Sequence[ObservedLayer]) -> tuple[PlainRun, ...]:
+    """Every plain iteration; statistics belong to the iterations that gave the very bytes that came back."""
+    runs = []
+    for entry in answer["passes"]:
+        if entry["kind"] == "plain":
+            same = [layer for layer in outputs if entry["outputs"].get(layer.id) == layer.digest]
+            stats: dict[str, Stats] = {layer.id: layer.stats for layer in same if layer.stats is not None}
+            runs.append(PlainRun(entry["iteration"], entry["outputs"], stats))
+    return tuple(runs)
 
 
 def _instrumented(answer: Mapping[str, Any]) -> Mapping[str, str] | None:
@@ -190,9 +194,12 @@ def _confirmed(outcome: CaseOutcome, again: RunSummary) -> CaseOutcome:
     if second is None:
         return outcome
     if second.result is None:
-        if outcome.status == "crashed" and second.error and second.error.status == "crashed":
-            return replace(outcome, reason=f"{outcome.reason} (crashed again on a second run)")
-        return replace(outcome, status="flaky", reason=f"{outcome.reason}; the second run ended otherwise")
+        ended = second.error.status if second.error else "infra"
+        if ended == "infra":  # the first run's evidence stands: a regression never hides behind a farm fault
+            return replace(outcome, reason=f"{outcome.reason}; not confirmed: the farm failed on the second run")
+        if ended == outcome.status:
+            return replace(outcome, reason=f"{outcome.reason}; confirmed: it {ended} again on a second run")
+        return replace(outcome, status="flaky", reason=f"{outcome.reason}; the second run ended otherwise ({ended})")
     if outcome.status == "crashed":
         return replace(outcome, status="flaky", reason=f"{outcome.reason}; a second run came through")
     first_bytes = {record["name"]: record["digest"] for record in outcome.answer["outputs"]}

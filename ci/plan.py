@@ -61,6 +61,7 @@ def case_job(
         golden=str(prepared.golden.folder),
         canonical=str(canonical.folder) if canonical else None,
         profile=matrix.profile or case.profile,
+        iterations=case.iterations,
         seconds=case.limits.seconds,
         emulators=dict(matrix.emulators),
         python=sys.executable,

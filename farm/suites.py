@@ -151,13 +151,17 @@ class CaseLimits(Strict):
 
 
 class Case(Strict):
-    """A model on its inputs, judged by one profile. ``inputs`` maps model inputs to ids of ``inputs``."""
+    """A model on its inputs, judged by one profile. ``inputs`` maps model inputs to ids of ``inputs``.
+
+    ``iterations`` repeats each pass in one process, so that an answer that is wrong the first time only is seen.
+    """
 
     id: Name
     model: str
     inputs: dict[str, str] = Field(min_length=1)
     profile: Profile = "fp32"
     tasks: tuple[TaskEntry, ...] = ()
+    iterations: int = Field(default=1, ge=1, le=100)
     limits: CaseLimits = CaseLimits()
 
     def checks(self) -> tuple[Task, ...]:
