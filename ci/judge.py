@@ -193,22 +193,24 @@ def _confirmed(outcome: CaseOutcome, again: RunSummary) -> CaseOutcome:
     second = again.of(outcome.prepared.case.id, outcome.device.name, Role.CONFIRM)
     if second is None:
         return outcome
+    status, words = _second_opinion(outcome, second)
+    return replace(outcome, status=status, reason=f"{outcome.reason}; {words}")
+
+
+def _second_opinion(outcome: CaseOutcome, second: JobView) -> tuple[CaseStatus, str]:
+    """The status after a second run, and what it adds to the reason."""
     if second.result is None:
         ended = second.error.status if second.error else "infra"
         if ended == "infra":  # the first run's evidence stands: a regression never hides behind a farm fault
-            return replace(outcome, reason=f"{outcome.reason}; not confirmed: the farm failed on the second run")
+            return outcome.status, "not confirmed: the farm failed on the second run"
         if ended == outcome.status:
-            return replace(outcome, reason=f"{outcome.reason}; confirmed: it {ended} again on a second run")
-        return replace(outcome, status="flaky", reason=f"{outcome.reason}; the second run ended otherwise ({ended})")
+            return outcome.status, f"confirmed: it {ended} again on a second run"
+        return "flaky", f"the second run ended otherwise ({ended})"
     if outcome.status == "crashed":
-        return replace(outcome, status="flaky", reason=f"{outcome.reason}; a second run came through")
+        return "flaky", "a second run came through"
     first_bytes = {record["name"]: record["digest"] for record in outcome.answer["outputs"]}
     second_bytes = {record["name"]: record["digest"] for record in second.result["outputs"]}
     if first_bytes == second_bytes:
-        return replace(outcome, reason=f"{outcome.reason}; confirmed: a second run gave the same bytes")
+        return outcome.status, "confirmed: a second run gave the same bytes"
     changed = sorted(name for name in first_bytes if first_bytes[name] != second_bytes.get(name))
-    return replace(
-        outcome,
-        status="flaky",
-        reason=f"{outcome.reason}; a second run gave other bytes for {', '.join(changed)}: not repeatable",
-    )
+    return "flaky", f"a second run gave other bytes for {', '.join(changed)}: not repeatable"
