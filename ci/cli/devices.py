@@ -21,7 +21,7 @@ def command(devices_file: Path) -> int:
     """List state, chip, model, ABI, link, and whether a device is real or emulated."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("device", "state", "tier", "chip", "model", "ABI", "link", "kind"):
-        table.add_column(title, overflow="fold")
+        table.add_column(title, overflow="fold", no_wrap=title in ("link", "kind", "state"))
     hints = []
     for device in load_fleet(devices_file).devices:
         state, hint = _state(device)
