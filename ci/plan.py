@@ -87,5 +87,5 @@ def _spec(job: CaseJob, role: Role, position: int) -> JobSpec:
         position=position,
         cost=EMULATED_COST if job.device.emulated else NATIVE_COST,
         timeout=3 * job.seconds + 120,
-        spec=job.model_dump(mode="json"),
+        spec=job.model_dump(mode="json", exclude_unset=True),  # what was not said stays unsaid
     )
