@@ -6,23 +6,50 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from engine.contract.errors import ConfigError, UsageError
 from farm.config import Strict, load, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+#: A path on one line; a leading dash would read as an option.
+_PATH = r"^[^-\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,1023}$"
+_FIELDS = {
+    "emulated": {"emulator", "cpu"},
+    "local": {"emulator"},  # refused by load_fleet, which says what to write instead
+    "ssh": {"host", "port", "user", "key", "known_hosts", "folder"},
+}
 
 
 class Link(Strict):
-    """How a device is reached: ``emulated`` (qemu-user or the host itself) or ``local``.
+    """How a device is reached: ``emulated`` (qemu-user or the host itself), ``local`` or ``ssh``.
 
-    ``cpu`` is qemu's CPU name; without it an emulated device runs natively on the host.
+    ``cpu`` is qemu's CPU name; without it an emulated device runs natively on the host. Of an ssh link, ``key`` is a
+    private key file (without it ssh-agent is asked) and ``folder`` the device's, relative to the user's home.
     """
 
-    kind: Literal["emulated", "local"]
+    kind: Literal["emulated", "local", "ssh"]
     emulator: Literal["qemu-aarch64", "qemu-arm", "qemu-riscv64", "qemu-x86_64"] | None = None
     cpu: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_,.=+-]{1,128}$")
+    host: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,252}$")
+    port: int = Field(default=22, ge=1, le=65535)
+    user: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")
+    key: str | None = Field(default=None, pattern=_PATH)
+    known_hosts: str = Field(default="~/.ssh/known_hosts", pattern=_PATH)
+    folder: str = Field(default="lockstep", pattern=_PATH)
+
+    @model_validator(mode="after")
+    def _fields_of_its_kind(self) -> Link:
+        strange = sorted(self.model_fields_set - {"kind"} - _FIELDS[self.kind])
+        if strange:
+            raise ValueError(
+                f"kind {self.kind} takes no {', '.join(strange)} "
+                f"(it takes: {', '.join(sorted(_FIELDS[self.kind])) or 'nothing'})"
+            )
+        missing = [name for name in ("host", "user") if self.kind == "ssh" and not getattr(self, name)]
+        if missing:
+            raise ValueError(f"kind ssh needs {' and '.join(missing)}")
+        return self
 
 
 class Device(Strict):

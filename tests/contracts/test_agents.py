@@ -12,19 +12,36 @@ import pytest
 
 from agents.base import Agent, Blob
 from agents.emulated import EmulatedAgent
+from agents.host import HostAgent
 from agents.local import LocalAgent
+from agents.ssh import SshAgent
 from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
 from engine.toolchain import emulator
+from tests.agents.sshd import running_sshd
 
 
 def no_guard() -> None:
     return None
 
 
-@pytest.fixture(params=["local", "emulated-native", pytest.param("emulated-arm64", marks=pytest.mark.qemu)])
+@pytest.fixture(
+    params=[
+        "local",
+        "emulated-native",
+        pytest.param("emulated-arm64", marks=pytest.mark.qemu),
+        pytest.param("ssh", marks=pytest.mark.ssh),
+    ]
+)
 def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
     root = tmp_path / "device"
     made: Agent
+    if request.param == "ssh":
+        with (
+            running_sshd(tmp_path / "sshd") as daemon,
+            SshAgent("pi", "x86-64", address=daemon.address, folder=str(root)) as made,
+        ):
+            yield made
+        return
     if request.param == "local":
         made = LocalAgent("here", "x86-64", root=root)
     elif request.param == "emulated-native":
@@ -43,8 +60,8 @@ def blob_of(folder: Path, data: bytes, executable: bool = False) -> Blob:
 
 def script(agent: Agent, text: str, seconds: float = 20.0) -> object:
     """Run a shell script natively, whatever the device emulates: links differ, deadlines do not."""
-    assert isinstance(agent, LocalAgent | EmulatedAgent)
-    agent.prefix = ()
+    if isinstance(agent, HostAgent):
+        agent.prefix = ()
     return agent.run(["/bin/sh", "-c", text], "jobs/one", {}, seconds)
 
 

@@ -55,3 +55,34 @@ def test_an_emulated_chip_never_counts_as_real() -> None:
 
 def test_chip_and_model_make_the_name_of_expectations() -> None:
     assert load_fleet(REPOSITORY / "devices.yaml").device("cortex-a53").chip_model == "cortex-a53-qemu"
+
+
+SSH = "{kind: ssh, host: 127.0.0.1, user: pi%s}"
+
+
+def test_an_ssh_link_has_port_folder_and_known_hosts_unless_it_says_otherwise(tmp_path: Path) -> None:
+    link = load_fleet(fleet_of(tmp_path, DEVICE % ("a", SSH % ""))).devices[0].link
+    assert (link.port, link.folder, link.known_hosts, link.key) == (22, "lockstep", "~/.ssh/known_hosts", None)
+    link = load_fleet(fleet_of(tmp_path, DEVICE % ("a", SSH % ", port: 2201, key: ~/.ssh/lab"))).devices[0].link
+    assert (link.port, link.key) == (2201, "~/.ssh/lab")
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("{kind: ssh, user: pi}", "kind ssh needs host"),
+        ("{kind: ssh}", "kind ssh needs host and user"),
+        (SSH % ", emulator: qemu-arm", "kind ssh takes no emulator"),
+        ("{kind: local, host: pi}", "kind local takes no host"),
+        ("{kind: emulated, port: 22}", r"kind emulated takes no port \(it takes: cpu, emulator\)"),
+        (SSH % ", prot: 22", "did you mean 'port'"),
+        (SSH % ", port: 70000", "less than or equal to 65535"),
+        ("{kind: ssh, host: '-oProxyCommand=x', user: pi}", "link.host"),
+        ("{kind: ssh, host: a, user: 'pi;id'}", "link.user"),
+        (SSH % ", folder: '-rf'", "link.folder"),
+        (SSH % ', folder: "a\\nb"', "link.folder"),
+    ],
+)
+def test_what_an_ssh_link_cannot_be_is_refused(tmp_path: Path, link: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load_fleet(fleet_of(tmp_path, DEVICE % ("a", link)))
