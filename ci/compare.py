@@ -1,0 +1,133 @@
+"""``lockstep compare``: two captures in, one verdict out; pairing is by name and by nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ci.captures import Capture, Meta, declare, read_capture
+from ci.captures.meta import check_names
+from consistency.tensors import TensorVerdict, compare_tensors, localise_tensors
+from consistency.thresholds import Profile
+from engine.contract.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``layers`` in the reference's order, those only in B last; ``reasons`` say why it is no pass."""
+
+    a: Path
+    b: Path
+    profile: str
+    status: str
+    exit_code: int
+    reasons: tuple[str, ...]
+    layers: tuple[TensorVerdict, ...]
+
+    @property
+    def coverage(self) -> dict[str, int]:
+        """How many layers of either side were compared, and what became of the rest."""
+        counts = Counter(layer.status for layer in self.layers)
+        return {
+            "expected": len(self.layers) - counts["extra"],
+            "compared": counts["pass"] + counts["fail"],
+            "missing": counts["missing"],
+            "extra": counts["extra"],
+            "not_compared": counts["not_compared"],
+        }
+
+
+def compare_captures(
+    a: Path,
+    b: Path,
+    profile: Profile,
+    *,
+    meta: Meta | None = None,
+    meta_source: Path = Path(),
+    allow_extra: bool = False,
+) -> Comparison:
+    """Judge capture ``b`` by reference ``a``.
+
+    ``meta_source`` names the declarations in errors; ``allow_extra``: B may hold layers that A has not. Errors
+    of the files are ``UsageError``, ``ModelError`` or ``ConfigError``.
+    """
+    reference, judged = read_capture(a), read_capture(b)
+    declared = meta or Meta()
+    check_names(declared, meta_source, reference.tensors, judged.tensors)
+    if reference.one_tensor and judged.one_tensor:
+        layers = [_pair(reference, judged, next(iter(reference.tensors)), declared, profile)]
+    else:
+        layers = [
+            _pair(reference, judged, name, declared, profile) if name in judged.tensors else _missing(reference, name)
+            for name in reference.tensors
+        ]
+        extra = sorted(set(judged.tensors) - set(reference.tensors))
+        layers += [(TensorVerdict(name, "extra", "not in A, the reference"), "") for name in extra]
+    try:
+        told = localise_tensors(
+            [layer for layer, _ in layers], profile.name, {layer.name: dtype for layer, dtype in layers if dtype}
+        )
+    except ValueError as error:
+        raise ModelError(f"{a}: {error}", hint="the graph of a reference has no cycles; capture it again") from error
+    status, code, reasons = _outcome(told, allow_extra=allow_extra)
+    return Comparison(a, b, profile.name, status, code, reasons, told)
+
+
+def as_document(comparison: Comparison) -> dict[str, Any]:
+    """The document of ``--json``: no NaN and no Infinity, ``null`` with a reason instead."""
+    return {
+        "status": comparison.status,
+        "exit_code": comparison.exit_code,
+        "reasons": list(comparison.reasons),
+        "profile": comparison.profile,
+        "coverage": comparison.coverage,
+        "first_deviating_layers": [layer.name for layer in comparison.layers if layer.introduced],
+        "layers": [
+            {
+                "name": layer.name,
+                "status": layer.status,
+                "reason": layer.reason,
+                "metrics": dict(layer.metrics) if layer.metrics is not None else None,
+            }
+            for layer in comparison.layers
+        ],
+    }
+
+
+def _pair(reference: Capture, judged: Capture, name: str, meta: Meta, profile: Profile) -> tuple[TensorVerdict, str]:
+    """The verdict of one layer and the dtype in which it arrived; a lone tensor of B may have another name."""
+    other = name if name in judged.tensors else next(iter(judged.tensors))
+    ref = declare(reference.tensors[name](), meta.of("A", name))
+    got = declare(judged.tensors[other](), meta.of("B", other))
+    return compare_tensors(ref, replace(got, name=name), profile), got.dtype
+
+
+def _missing(reference: Capture, name: str) -> tuple[TensorVerdict, str]:
+    """A layer without a partner keeps its place in the graph: what it hides is downstream of it."""
+    held = reference.tensors[name]()
+    missing = TensorVerdict(
+        name, "missing", "not in B", op=held.op, dtype=held.dtype, shape=held.shape, inputs=held.inputs
+    )
+    return missing, ""
+
+
+def _outcome(layers: tuple[TensorVerdict, ...], *, allow_extra: bool) -> tuple[str, int, tuple[str, ...]]:
+    """1 when a layer fails, 3 when something was not compared, 0 only when everything was."""
+    counts: Mapping[str, int] = Counter(layer.status for layer in layers)
+    reasons = []
+    if counts["fail"]:
+        reasons.append(f"{counts['fail']} of {counts['fail'] + counts['pass']} compared layers fail")
+    if not counts["pass"] + counts["fail"]:
+        reasons.append("nothing was compared")
+    if counts["missing"]:
+        reasons.append(f"{counts['missing']} layers of A are not in B")
+    if counts["extra"] and not allow_extra:
+        reasons.append(f"{counts['extra']} layers of B are not in A (--allow-extra takes them as harmless)")
+    if counts["not_compared"]:
+        reasons.append(f"{counts['not_compared']} layers could not be compared")
+    if counts["fail"]:
+        return "fail", 1, tuple(reasons)
+    return ("incomplete", 3, tuple(reasons)) if reasons else ("pass", 0, ())

@@ -1,0 +1,86 @@
+"""What ``lockstep compare`` says to people, in 80 columns: what fails comes first."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from ci.compare import Comparison
+from consistency import words
+from consistency.tensors import TensorVerdict
+
+WIDTH = 80
+#: So many layers of one status are shown; the rest is counted.
+SHOWN = 20
+_ORDER = ("fail", "missing", "not_compared", "extra", "pass")
+_MARKS = {
+    "fail": ("FAIL", "bold red"),
+    "missing": ("missing", "yellow"),
+    "not_compared": ("n/c", "yellow"),
+    "extra": ("extra", "yellow"),
+    "pass": ("pass", "green"),
+}
+_HEADLINES = {
+    "pass": ("PASS", "bold green"),
+    "fail": ("FAIL", "bold red"),
+    "incomplete": ("NOT COMPLETE", "bold yellow"),
+}
+
+
+def comparison_table(comparison: Comparison) -> str:
+    """Text (with colours when stdout is a terminal)."""
+    console = Console(highlight=False, width=WIDTH)
+    with console.capture() as capture:
+        for status in _ORDER:
+            _group(console, [layer for layer in comparison.layers if layer.status == status])
+        _summary(console, comparison)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def _group(console: Console, layers: list[TensorVerdict]) -> None:
+    # Within the failing ones, those that introduced an error come before those that inherit it.
+    for layer in sorted(layers, key=lambda layer: layer.introduced is False)[:SHOWN]:
+        word, style = _MARKS[layer.status]
+        name = Text(printable(layer.name), overflow="fold")
+        line = Text.assemble((f"{word:<8}", style), name, Text(_numbers(layer), style="dim"))
+        console.print(line)
+        if layer.reason:
+            console.print(Padding(Text(printable(layer.reason), overflow="fold"), (0, 0, 0, 8)))
+    if len(layers) > SHOWN:
+        console.print(f"        and {len(layers) - SHOWN} more: {_MARKS[layers[0].status][0]}")
+
+
+def _numbers(layer: TensorVerdict) -> str:
+    """Largest error and its bound; nothing where non-finite values or a shape decided."""
+    found = layer.metrics
+    if found is None or layer.metric in ("nonfinite", "shape", "dtype") or found.get("max_abs") is None:
+        return ""
+    text = f"  max {_number(found['max_abs'])}"
+    return f"{text} of {_number(found['bound'])}" if layer.metric == "max_abs" else text
+
+
+def _number(value: object) -> str:
+    return words.number(value if isinstance(value, (int, float)) else None)
+
+
+def _summary(console: Console, comparison: Comparison) -> None:
+    counts = comparison.coverage
+    first = [printable(layer.name) for layer in comparison.layers if layer.introduced]
+    if first:
+        more = f" and {len(first) - 3} more" if len(first) > 3 else ""
+        console.print(Text(f"first deviating: {', '.join(first[:3])}{more}", overflow="fold"))
+    console.print(
+        f"coverage: {counts['compared']} of {counts['expected']} layers compared, {counts['missing']} missing in B, "
+        f"{counts['extra']} only in B, {counts['not_compared']} not comparable"
+    )
+    for reason in comparison.reasons:
+        console.print(f"        {reason}")
+    word, style = _HEADLINES[comparison.status]
+    tail = f" (profile {comparison.profile}, exit code {comparison.exit_code})"
+    console.print(Text.assemble("verdict: ", (word, style), tail))
+
+
+def printable(text: str) -> str:
+    """Names come from files: what would move the cursor is shown as a code."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
