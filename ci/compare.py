@@ -119,15 +119,19 @@ def _outcome(layers: tuple[TensorVerdict, ...], *, allow_extra: bool) -> tuple[s
     counts: Mapping[str, int] = Counter(layer.status for layer in layers)
     reasons = []
     if counts["fail"]:
-        reasons.append(f"{counts['fail']} of {counts['fail'] + counts['pass']} compared layers fail")
+        reasons.append(f"{counts['fail']} of {_layers(counts['fail'] + counts['pass'])} that were compared disagree")
     if not counts["pass"] + counts["fail"]:
         reasons.append("nothing was compared")
     if counts["missing"]:
-        reasons.append(f"{counts['missing']} layers of A are not in B")
+        reasons.append(f"{_layers(counts['missing'])} of A not in B")
     if counts["extra"] and not allow_extra:
-        reasons.append(f"{counts['extra']} layers of B are not in A (--allow-extra takes them as harmless)")
+        reasons.append(f"{_layers(counts['extra'])} of B not in A (--allow-extra takes them as harmless)")
     if counts["not_compared"]:
-        reasons.append(f"{counts['not_compared']} layers could not be compared")
+        reasons.append(f"{_layers(counts['not_compared'])} could not be compared")
     if counts["fail"]:
         return "fail", 1, tuple(reasons)
     return ("incomplete", 3, tuple(reasons)) if reasons else ("pass", 0, ())
+
+
+def _layers(count: int) -> str:
+    return f"{count} layer{'' if count == 1 else 's'}"

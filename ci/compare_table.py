@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from ci.compare import Comparison
@@ -40,21 +40,24 @@ def comparison_table(comparison: Comparison) -> str:
 
 def _group(console: Console, layers: list[TensorVerdict]) -> None:
     # Within the failing ones, those that introduced an error come before those that inherit it.
+    table = Table.grid(padding=0)
+    table.add_column(width=8)
+    table.add_column(overflow="fold", max_width=WIDTH - 8)
     for layer in sorted(layers, key=lambda layer: layer.introduced is False)[:SHOWN]:
         word, style = _MARKS[layer.status]
-        name = Text(printable(layer.name), overflow="fold")
-        line = Text.assemble((f"{word:<8}", style), name, Text(_numbers(layer), style="dim"))
-        console.print(line)
+        table.add_row(Text(word, style=style), Text(f"{printable(layer.name)}{_numbers(layer)}"))
         if layer.reason:
-            console.print(Padding(Text(printable(layer.reason), overflow="fold"), (0, 0, 0, 8)))
+            table.add_row("", Text(printable(layer.reason)))
+    if layers:
+        console.print(table)
     if len(layers) > SHOWN:
         console.print(f"        and {len(layers) - SHOWN} more: {_MARKS[layers[0].status][0]}")
 
 
 def _numbers(layer: TensorVerdict) -> str:
-    """Largest error and its bound; nothing where non-finite values or a shape decided."""
+    """Largest error and its bound of what passes; what fails has its numbers in its reason."""
     found = layer.metrics
-    if found is None or layer.metric in ("nonfinite", "shape", "dtype") or found.get("max_abs") is None:
+    if found is None or layer.status != "pass" or found.get("max_abs") is None:
         return ""
     text = f"  max {_number(found['max_abs'])}"
     return f"{text} of {_number(found['bound'])}" if layer.metric == "max_abs" else text

@@ -101,11 +101,11 @@ def test_an_unmatched_layer_on_either_side_is_never_a_pass(compare):
     code, out, _ = compare("three.npz", "one.npz")
     assert code == 3
     assert "missing extra1" in out
-    assert "2 layers of A are not in B" in out
+    assert "2 layers of A not in B" in out
     code, out, _ = compare("one.npz", "three.npz")
     assert code == 3
     assert "extra   extra1" in out
-    assert "2 layers of B are not in A" in out
+    assert "2 layers of B not in A" in out
     assert compare("one.npz", "three.npz", "--allow-extra")[0] == 0
     assert compare("three.npz", "one.npz", "--allow-extra")[0] == 3
 
