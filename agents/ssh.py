@@ -28,6 +28,8 @@ from engine.contract.errors import ConfigError, DeviceUnavailable, TransferError
 CONTROL_SECONDS = 30.0
 #: sha256sum of a large model on a slow board with a slow card.
 HASH_SECONDS = 600.0
+#: What every sftp server answers in one piece.
+REQUEST_BYTES = 32 * 1024
 #: What paramiko keeps on its way in one download; with its default a download is ten times slower.
 PREFETCH_REQUESTS = 64
 
@@ -122,7 +124,9 @@ class SshAgent(Agent):
                 raise TransferError(f"{self.name}: {source} is larger than {limit} bytes", device=self.name)
             with files.open(path, "rb") as stream:
                 stream.prefetch(size, PREFETCH_REQUESTS)
-                return bytes(stream.read(size))
+                # In pieces: one large read would copy all that came before with each answer.
+                sizes = [*[REQUEST_BYTES] * (size // REQUEST_BYTES), size % REQUEST_BYTES]
+                return b"".join(stream.read(piece) for piece in sizes)
 
     def _hash(self, target: str) -> str:
         done = self._link.script('sha256sum <"$1"', self._path(target), seconds=HASH_SECONDS)
