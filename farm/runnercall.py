@@ -83,7 +83,7 @@ class RunnerCall:
             raise self._fault(done, request.limits.seconds)
         try:
             text = self.agent.fetch(f"{self.folder}/out/result.json", request.limits.result_bytes)
-        except LockstepError as error:
+        except TransferError as error:  # the file, not the link: that one would be DeviceUnavailable
             raise RunnerNonsense(
                 f"{self._who()}: exit code 0 but no usable result.json ({error.message})",
                 hint="`lockstep contract check RUNNER` shows what the contract asks",
