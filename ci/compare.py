@@ -54,18 +54,10 @@ def compare_captures(
     ``meta_source`` names the declarations in errors; ``allow_extra``: B may hold layers that A has not. Errors
     of the files are ``UsageError``, ``ModelError`` or ``ConfigError``.
     """
-    reference, judged = read_capture(a), read_capture(b)
-    declared = meta or Meta()
-    check_names(declared, meta_source, reference.tensors, judged.tensors)
-    if reference.one_tensor and judged.one_tensor:
-        layers = [_pair(reference, judged, next(iter(reference.tensors)), declared, profile)]
-    else:
-        layers = [
-            _pair(reference, judged, name, declared, profile) if name in judged.tensors else _missing(reference, name)
-            for name in reference.tensors
-        ]
-        extra = sorted(set(judged.tensors) - set(reference.tensors))
-        layers += [(TensorVerdict(name, "extra", "not in A, the reference"), "") for name in extra]
+    with read_capture(a) as reference, read_capture(b) as judged:
+        declared = meta or Meta()
+        check_names(declared, meta_source, reference.tensors, judged.tensors)
+        layers = _judge(reference, judged, declared, profile)
     try:
         told = localise_tensors(
             [layer for layer, _ in layers], profile.name, {layer.name: dtype for layer, dtype in layers if dtype}
@@ -74,6 +66,18 @@ def compare_captures(
         raise ModelError(f"{a}: {error}", hint="the graph of a reference has no cycles; capture it again") from error
     status, code, reasons = _outcome(told, allow_extra=allow_extra)
     return Comparison(a, b, profile.name, status, code, reasons, told)
+
+
+def _judge(reference: Capture, judged: Capture, declared: Meta, profile: Profile) -> list[tuple[TensorVerdict, str]]:
+    """A verdict on each name of either side, and the dtype in which it arrived."""
+    if reference.one_tensor and judged.one_tensor:
+        return [_pair(reference, judged, next(iter(reference.tensors)), declared, profile)]
+    layers = [
+        _pair(reference, judged, name, declared, profile) if name in judged.tensors else _missing(reference, name)
+        for name in reference.tensors
+    ]
+    extra = sorted(set(judged.tensors) - set(reference.tensors))
+    return layers + [(TensorVerdict(name, "extra", "not in A, the reference"), "") for name in extra]
 
 
 def as_document(comparison: Comparison) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +25,21 @@ Loader = Callable[[], Tensor]
 
 @dataclass(frozen=True)
 class Capture:
-    """``tensors`` name → loader, in the order of the file; ``one_tensor``: the name is only the file's stem."""
+    """``tensors`` name → loader, in the order of the file; ``one_tensor``: the name is only the file's stem.
+
+    Leaving it as a context closes what ``resources`` holds open for the loaders.
+    """
 
     source: Path
     tensors: Mapping[str, Loader]
     one_tensor: bool = False
+    resources: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.resources.close()
 
     def renamed(self, name: str) -> Capture:
         """The single tensor under another name."""

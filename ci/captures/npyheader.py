@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tokenize
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +46,7 @@ def read_header(stream: IO[bytes], size: int) -> NpyHeader:
         if reader is None:
             raise ValueError(f"npy version {version[0]}.{version[1]} holds structured records")
         shape, _, dtype = reader(stream)  # type: ignore[no-untyped-call, unused-ignore]
-    except (SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
+    except (SyntaxError, TypeError, KeyError, RecursionError, MemoryError, tokenize.TokenError) as error:
         raise ValueError(f"broken header: {error}") from error
     count = element_count(shape)
     if dtype.hasobject:

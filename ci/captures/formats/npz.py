@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import zipfile
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 
 from numpy.lib import format as npy
@@ -23,29 +24,30 @@ def takes(path: Path) -> bool:
 
 def read(path: Path) -> Capture:
     """All entries; ``UsageError`` when the archive is damaged or names an entry twice."""
+    # One archive for all loaders: opening it reads the whole directory.
+    resources = ExitStack()
     try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.namelist()
+        archive = resources.enter_context(zipfile.ZipFile(path))
     except (*BROKEN, zipfile.BadZipFile) as error:
         raise damaged(path, error) from error
     tensors: dict[str, Loader] = {}
-    for entry in entries:
+    for entry in archive.namelist():
         if not entry.endswith(".npy"):
             continue
         name = entry.removesuffix(".npy")
         if name in tensors:
             raise damaged(path, f"entry {entry!r} is given twice")
-        tensors[name] = _loader(path, entry, name)
-    return Capture(path, tensors)
+        tensors[name] = _loader(archive, path, entry, name)
+    return Capture(path, tensors, resources=resources)
 
 
-def _loader(path: Path, entry: str, name: str) -> Loader:
-    return lambda: _load(path, entry, name)
+def _loader(archive: zipfile.ZipFile, path: Path, entry: str, name: str) -> Loader:
+    return lambda: _load(archive, path, entry, name)
 
 
-def _load(path: Path, entry: str, name: str) -> Tensor:
+def _load(archive: zipfile.ZipFile, path: Path, entry: str, name: str) -> Tensor:
     try:
-        with without_warnings(), zipfile.ZipFile(path) as archive:
+        with without_warnings():
             size = archive.getinfo(entry).file_size
             with archive.open(entry) as stream:
                 header = read_header(stream, size)

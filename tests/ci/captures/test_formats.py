@@ -131,6 +131,13 @@ def test_a_npy_that_claims_more_than_it_holds_is_refused(tmp_path):
         load_all(tmp_path / "y.npy")
 
 
+@pytest.mark.parametrize("header", [b"{'descr': '<f4', ((((((\n", b"7\n", b"{1: 2}\n", b"[" * 500 + b"\n", b"\xff\n"])
+def test_a_npy_header_that_is_no_header_is_refused(tmp_path, header):
+    (tmp_path / "y.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_all(tmp_path / "y.npy")
+
+
 def test_a_npz_entry_given_twice_is_refused(tmp_path):
     path = tmp_path / "y.npz"
     with zipfile.ZipFile(path, "w") as archive:
