@@ -320,13 +320,14 @@ def test_a_frozen_device_is_waited_for_until_the_deadline_and_no_longer(
 def test_a_transfer_cut_in_the_middle_never_has_its_final_name(
     daemon: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    monkeypatch.setattr(sshlink, "SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr(sshlink, "SLOWEST_BYTES_PER_SECOND", 10**9)
     data = os.urandom(30_000_000)
     path = tmp_path / "model"
     path.write_bytes(data)
     blob = Blob(path, hashlib.sha256(data).hexdigest(), len(data))
     with agent_of(daemon, tmp_path / "device") as agent:
+        # From here on only the limit of a whole transfer is short, not that of a silence.
+        monkeypatch.setattr(sshlink, "SILENCE_SECONDS", 1.0)
+        monkeypatch.setattr(sshlink, "SLOWEST_BYTES_PER_SECOND", 10**9)
         write = paramiko.SFTPFile.write
         sent: list[int] = []
 
@@ -342,13 +343,26 @@ def test_a_transfer_cut_in_the_middle_never_has_its_final_name(
     assert not (tmp_path / "device/blobs" / blob.sha256).exists()
 
 
-def test_a_download_from_a_frozen_device_ends(daemon: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_device_ends_a_download_long_before_its_limit(
+    daemon: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sshlink, "SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(sshlink, "SLOWEST_BYTES_PER_SECOND", 1)
     with agent_of(daemon, tmp_path / "device") as agent:
         (tmp_path / "device/jobs/result").write_text("x" * 1000)
         daemon.freeze()
         with pytest.raises(DeviceUnavailable, match="was lost"):
             agent.fetch("jobs/result", 1000)
+
+
+def test_a_frozen_device_does_not_answer_and_is_not_waited_for(
+    daemon: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sshlink, "CONNECT_SECONDS", 1.0)
+    with agent_of(daemon, tmp_path / "device") as agent:
+        assert agent.still_answers()
+        daemon.freeze()
+        assert not agent.still_answers()
 
 
 def test_make_reads_the_link_of_a_devices_file(daemon: Sshd, tmp_path: Path) -> None:
