@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import yaml
 
@@ -118,8 +119,21 @@ def browser(cache: Path | None = None) -> tuple[Path, dict[str, str]]:
     Raises MissingToolError when `make test` has not unpacked it.
     """
     tree = group_tree("browser", cache)
-    environment = environment_of(tree) | {"FONTCONFIG_SYSROOT": str(tree)}
+    environment = environment_of(tree) | {"FONTCONFIG_FILE": str(_fonts_of(tree))}
     return tree / "usr" / "lib" / "chromium" / "chromium-headless-shell", environment
+
+
+def _fonts_of(tree: Path) -> Path:
+    """A font configuration that names the tree's own fonts: a minimal machine has none, and text without a font has
+    no height. (fontconfig's sysroot does not do: Chromium opens the paths it gives without that prefix.)
+    """
+    path = tree.parent / "fonts.conf"
+    if not path.is_file():
+        part = path.with_name(f".fonts.{os.getpid()}.part")
+        fonts, cache = (escape(str(folder)) for folder in (tree / "usr/share/fonts", tree.parent / "fonts"))
+        part.write_text(f"<fontconfig><dir>{fonts}</dir><cachedir>{cache}</cachedir></fontconfig>\n")
+        part.rename(path)
+    return path
 
 
 def environment_of(tree: Path) -> dict[str, str]:

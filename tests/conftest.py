@@ -40,7 +40,7 @@ def _node() -> Path | None:
 
 
 def _script(path: Path, program: Path, environment: Mapping[str, str]) -> Path:
-    lines = [f"export {name}={shlex.quote(environment[name])}" for name in ("LD_LIBRARY_PATH", "FONTCONFIG_SYSROOT")]
+    lines = [f"export {name}={shlex.quote(environment[name])}" for name in ("LD_LIBRARY_PATH", "FONTCONFIG_FILE")]
     path.write_text("\n".join(["#!/bin/sh", *lines, f'exec {shlex.quote(str(program))} "$@"', ""]))
     path.chmod(0o755)
     return path

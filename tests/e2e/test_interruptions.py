@@ -56,7 +56,8 @@ def test_nothing_is_left_running(bench: Bench, how: signal.Signals) -> None:
         str(bench.folder / "out"),
     ]
     gate = subprocess.Popen(
-        [*LOCKSTEP, *words],
+        # what starts the tests may have told its children to ignore Ctrl-C; a terminal does not
+        ["env", "--default-signal=INT", *LOCKSTEP, *words],
         cwd=REPOSITORY,
         env={**os.environ, "LOCKSTEP_STATE": str(state)},
         stdout=subprocess.DEVNULL,

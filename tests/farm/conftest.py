@@ -74,7 +74,14 @@ class Farm:
         command = [sys.executable, PROGRAMS / "drive.py", f"farm_executors:{executor}", self.log]
         command += [str(jobs), str(devices), str(seconds)]
         self.commands.append(
-            subprocess.Popen(command, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            # what starts the tests may have told its children to ignore Ctrl-C; a terminal does not
+            subprocess.Popen(
+                ["env", "--default-signal=INT", *command],
+                start_new_session=True,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
         )
         return self.commands[-1]
 

@@ -58,11 +58,17 @@ def test_avx2(tmp_path):
     assert check_abi("x86-64-v3", tmp_path).endswith(f"failures 0 digest {DIGEST}\n")
 
 
-def test_host_compiler_under_address_checks(tmp_path):
-    """Another compiler, and every read and write inside its buffer."""
-    program = tmp_path / "checks"
-    flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fsanitize=address", "-fno-sanitize-recover=all"]
-    run(["g++", *flags, *sources(tmp_path), "-o", str(program)])
+def test_host_under_address_checks(tmp_path):
+    """Every read and write inside its buffer. The checks need a dynamic program, on the machine's own C library."""
+    toolchain = Toolchain.ensure()
+    program, unit = tmp_path / "checks", tmp_path / "checks.o"
+    compiler, checked = str(toolchain.compiler), ("-fsanitize=address", "-fno-sanitize-recover=all")
+    flags = [flag for flag in compile_flags("x86-64", "canonical", toolchain) if flag != "-static"]
+    run([compiler, *flags, *checked, "-c", *sources(tmp_path), "-o", str(unit)], env=toolchain.environment())
+    libraries = toolchain.root / "usr" / "lib" / "x86_64-linux-gnu"
+    found = [f"-B{libraries}", f"-L{libraries}", f"--gcc-toolchain={toolchain.root / 'usr'}"]
+    link = ["--target=x86_64-linux-gnu", *found, *checked, "-static-libstdc++", "-fuse-ld=lld", "-pthread"]
+    run([compiler, *link, str(unit), "-o", str(program)], env=toolchain.environment())
     assert run([str(program)]).endswith(f"failures 0 digest {DIGEST}\n")
 
 
