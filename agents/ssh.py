@@ -33,7 +33,7 @@ REQUEST_BYTES = 32 * 1024
 #: What paramiko keeps on its way in one download; with its default a download is ten times slower.
 PREFETCH_REQUESTS = 64
 
-_MAKE_FOLDER = 'mkdir -p -- "$1/blobs" "$1/bundles" "$1/jobs" && cd -- "$1" && pwd -P'
+_MAKE_FOLDER = 'mkdir -p -- "$1" && cd -- "$1" && mkdir -p blobs bundles jobs && pwd -P'
 _EXISTING = 'cd -- "$1" || exit 1; while IFS= read -r name; do [ -f "$name" ] && printf "%s\\n" "$name"; done; exit 0'
 
 # The program runs in a session of its own. Its supervisor ends that session when the program ends (children it left),
