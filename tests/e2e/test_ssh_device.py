@@ -7,10 +7,22 @@ from typing import Any
 
 import pytest
 
+from engine.toolchain import group_tree
 from tests.agents.sshd import Sshd, running_sshd
 from tests.e2e.bench import HOST, Bench
 
 pytestmark = [pytest.mark.e2e, pytest.mark.ssh, pytest.mark.services, pytest.mark.timeout(300)]
+
+# Kills the sshd of the test (recognised by its program, so no other) that the runner itself runs under.
+TAKES_THE_DAEMON_WITH_IT = """
+pid=$$; daemons=
+while [ "$pid" -gt 1 ]; do
+    pid=$(sed 's/.*) . \\([0-9]*\\) .*/\\1/' "/proc/$pid/stat")
+    [ "$(readlink "/proc/$pid/exe")" = "%s" ] && daemons="$daemons $pid"
+done
+kill -KILL $daemons
+sleep 600
+"""
 
 
 def device_behind(daemon: Sshd, folder: Path) -> dict[str, Any]:
@@ -51,3 +63,15 @@ def test_a_device_with_a_changed_host_key_is_not_tested_and_the_gate_says_why(be
     assert done.exit_code == 3
     assert "host key changed" in done.text
     assert not (tmp_path / "device").exists()
+
+
+def test_a_device_that_vanishes_while_the_runner_runs_is_not_the_engines_fault(bench: Bench, tmp_path: Path) -> None:
+    program = (group_tree("ssh") / "usr/sbin/sshd").resolve()
+    engine = bench.engine("fatal", TAKES_THE_DAEMON_WITH_IT % program)
+    with running_sshd(tmp_path / "sshd") as daemon:
+        fleet = bench.fleet(device_behind(daemon, tmp_path / "device"))
+        done = bench.gate("--engine", engine, "--devices", fleet, "--case", "vad-noise")
+    assert done.exit_code == 3
+    assert "board: " in done.text
+    assert "the ssh connection to 127.0.0.1" in done.text or "no ssh at 127.0.0.1" in done.text
+    assert "crashed" not in done.text
