@@ -24,7 +24,7 @@ def flushed(got: Tensor, ref: Tensor) -> str | None:
     count = 0
     for kept, zero in ((got.values, ref.values), (ref.values, got.values)):
         count += int(np.count_nonzero((zero == 0) & (kept != 0) & (np.abs(kept) < smallest)))
-    return f"subnormal flush: {count} elements" if count else None
+    return f"subnormal flush: {count} of {ref.values.size} elements" if count else None
 
 
 def constant_offset(got: np.ndarray, ref: np.ndarray, scale: float | None) -> str | None:

@@ -64,6 +64,14 @@ def test_e4_an_unknown_dtype_is_not_compared(dtype):
         assert dtype in verdict.reason
 
 
+@pytest.mark.parametrize("side", ["reference", "judged"])
+def test_e4_bytes_that_were_not_read_are_not_compared(side):
+    there, gone = tensor([1.0], np.float32), Tensor("y", "float32", (1,), None, reason="not kept")
+    pair = (gone, there) if side == "reference" else (there, gone)
+    verdict = compare_tensors(*pair, FP32)
+    assert (verdict.status, verdict.reason) == ("not_compared", f"{side} side: not kept")
+
+
 def test_e4_wide_integers_are_exact():
     ref = tensor([2**62, 1], np.int64)
     verdict = compare_tensors(ref, tensor([2**62 + 1, 1], np.int64), FP32)

@@ -148,10 +148,11 @@ def test_a_npz_entry_given_twice_is_refused(tmp_path):
         read_capture(path)
 
 
-def test_a_tensor_of_onnx_never_reads_another_file(tmp_path):
+@pytest.mark.parametrize("location", [TensorProto.EXTERNAL, TensorProto.DEFAULT])
+def test_a_tensor_of_onnx_never_reads_another_file(tmp_path, location):
     tensor = numpy_helper.from_array(VALUES)
     tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
+    tensor.data_location = location
     entry = tensor.external_data.add()
     entry.key, entry.value = "location", "/etc/passwd"
     (tmp_path / "y.pb").write_bytes(tensor.SerializeToString())
