@@ -75,7 +75,7 @@ def _summary(console: Console, comparison: Comparison) -> None:
         console.print(Text(f"first deviating: {', '.join(first[:3])}{more}", overflow="fold"))
     console.print(
         f"coverage: {counts['compared']} of {counts['expected']} layers compared, {counts['missing']} missing in B, "
-        f"{counts['extra']} only in B, {counts['not_compared']} not comparable"
+        f"{counts['extra']} only in B, {counts['not_compared']} n/c"
     )
     for reason in comparison.reasons:
         console.print(f"        {reason}")
