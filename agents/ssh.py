@@ -107,10 +107,15 @@ class SshAgent(Agent):
             self._made.add(parent)
         size = len(data) if isinstance(data, bytes) else data.stat().st_size
         stream = io.BytesIO(data) if isinstance(data, bytes) else data.open("rb")
-        with stream, self._link.files(f"write {target}", size) as files:
-            # putfo sends 32 KiB requests without waiting for each answer; the hash is checked by the caller.
-            files.putfo(stream, self._path(target), confirm=False)
-            files.chmod(self._path(target), 0o755 if executable else 0o644)
+        try:
+            with stream, self._link.files(f"write {target}", size) as files:
+                # putfo sends 32 KiB requests without waiting for each answer, and does not read the last answers:
+                # only the size asked for at the end tells of a full disk.
+                files.putfo(stream, self._path(target), confirm=True)
+                files.chmod(self._path(target), 0o755 if executable else 0o644)
+        except TransferError:
+            self._remove(target)
+            raise
 
     def _receive(self, source: str, limit: int) -> bytes:
         with self._link.files(f"read {source}", limit) as files:

@@ -199,6 +199,17 @@ def test_a_folder_that_cannot_be_made_is_told_before_anything_travels(daemon: Ss
         pass
 
 
+def test_a_file_that_finds_no_room_is_told_and_leaves_no_part(daemon: Sshd, tmp_path: Path) -> None:
+    with agent_of(daemon, tmp_path / "device") as agent:
+        part = tmp_path / "device/jobs/part"
+        part.symlink_to("/dev/full")
+        with pytest.raises(TransferError, match="pi: cannot write jobs/part: size mismatch") as caught:
+            agent.send_text("x" * 100_000, "jobs/part")
+        assert "is there room" in caught.value.hint
+        assert not part.is_symlink()
+        agent.preflight()
+
+
 def test_a_folder_without_execution_is_told_by_preflight(daemon: Sshd, tmp_path: Path) -> None:
     class NoExec(SshAgent):
         def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
