@@ -66,7 +66,12 @@ def test_host_under_address_checks(tmp_path):
     flags = [flag for flag in compile_flags("x86-64", "canonical", toolchain) if flag != "-static"]
     run([compiler, *flags, *checked, "-c", *sources(tmp_path), "-o", str(unit)], env=toolchain.environment())
     libraries = toolchain.root / "usr" / "lib" / "x86_64-linux-gnu"
-    found = [f"-B{libraries}", f"-L{libraries}", f"--gcc-toolchain={toolchain.root / 'usr'}"]
+    # The tree's libc.so and libm.so name files of a machine with libc6-dev; these name the machine's C library itself.
+    machine = Path("/lib/x86_64-linux-gnu")
+    rest = f"{libraries / 'libc_nonshared.a'} AS_NEEDED ( /lib64/ld-linux-x86-64.so.2 )"
+    (tmp_path / "libc.so").write_text(f"GROUP ( {machine / 'libc.so.6'} {rest} )\n")
+    (tmp_path / "libm.so").write_text(f"GROUP ( {machine / 'libm.so.6'} )\n")
+    found = [f"-B{libraries}", f"-L{tmp_path}", f"-L{libraries}", f"--gcc-toolchain={toolchain.root / 'usr'}"]
     link = ["--target=x86_64-linux-gnu", *found, *checked, "-static-libstdc++", "-fuse-ld=lld", "-pthread"]
     run([compiler, *link, str(unit), "-o", str(program)], env=toolchain.environment())
     assert run([str(program)]).endswith(f"failures 0 digest {DIGEST}\n")
