@@ -46,6 +46,7 @@ def cli() -> None:
     \b
     Start here:
       lockstep gate       build, deploy, run, compare, report (exit code = verdict)
+      lockstep compare    two captures of any engine, layer by layer
       lockstep devices    the fleet and what can run on this machine
       lockstep doctor     is this machine ready?
     """
