@@ -37,6 +37,8 @@ def command(devices_file: Path) -> int:
 
 
 def _state(device: Device) -> tuple[str, str]:
+    if device.link.kind == "ssh":
+        return "not probed", ""
     if device.link.emulator is None:
         return "ready", ""
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-PAGES = ("add-a-device", "add-a-model", "bring-your-engine", "accept-a-change")
+PAGES = ("add-a-device", "add-a-model", "bring-your-engine", "accept-a-change", "compare")
 
 
 @dataclass(frozen=True)
