@@ -1,29 +1,5 @@
-import numpy as np
-import pytest
-
-PAIRS = [
-    ((127,), (127,)),
-    ((2, 3, 128), (3, 1)),
-    ((3, 1), (2, 3, 128)),
-    ((1, 16, 5, 7), (1, 16, 1, 1)),
-    ((4, 1, 124), (1, 5, 1)),
-    ((2, 3, 4), ()),
-    ((), (2, 3)),
-    ((1, 1), (1,)),
-    ((0, 3), (1, 3)),
-    ((2, 0, 4), (4,)),
-    ((2, 1, 3, 1, 2), (1, 4, 1, 5, 2)),
-]
+from tests.engine.native.ops.arithmetic import Arithmetic
 
 
-@pytest.mark.parametrize(("left", "right"), PAIRS)
-def test_broadcasting(check_op, noise, left, right):
-    check_op("Add", {"a": noise(*left), "b": noise(*right) + np.float32(0.25)})
-
-
-def test_special_values_against_each_other(check_op, special):
-    check_op("Add", {"a": special.reshape(-1, 1), "b": special.reshape(1, -1)})
-
-
-def test_a_constant_operand(check_op, noise):
-    check_op("Add", {"a": noise(2, 5)}, {"b": np.array([1.5, -2, 3, 0.1, 7], dtype=np.float32)})
+class TestAdd(Arithmetic):
+    op = "Add"
