@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -160,12 +161,14 @@ def test_without_a_key_file_ssh_agent_is_asked(daemon: Sshd, tmp_path: Path, mon
 
 
 def test_nobody_listening_is_told_with_host_and_port(daemon: Sshd) -> None:
-    daemon.stop()
-    with (
-        pytest.raises(DeviceUnavailable, match=rf"no ssh at 127.0.0.1 port {daemon.port}: Connection refused"),
-        agent_of(daemon, "x"),
-    ):
-        pass
+    with socket.socket() as taken:  # bound and never listening: nobody else can have the port meanwhile
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(DeviceUnavailable, match=rf"no ssh at 127.0.0.1 port {port}: Connection refused"),
+            SshAgent("pi", "x86-64", address=replace(daemon.address, port=port), folder="x"),
+        ):
+            pass
 
 
 # -- its folder --------------------------------------------------------------------------------------
