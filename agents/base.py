@@ -14,7 +14,6 @@ Layout of a device's folder::
 from __future__ import annotations
 
 import secrets
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -246,8 +245,3 @@ class Agent(ABC):
         except (DeviceUnavailable, StorageFull, TransferError):
             return False
         return True
-
-
-def deadline_after(seconds: float) -> float:
-    """Monotonic time ``seconds`` from now."""
-    return time.monotonic() + seconds

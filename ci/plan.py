@@ -63,6 +63,7 @@ def case_job(
         profile=matrix.profile or case.profile,
         iterations=case.iterations,
         seconds=case.limits.seconds,
+        result_bytes=case.limits.result_bytes,
         emulators=dict(matrix.emulators),
         python=sys.executable,
     )

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from agents.base import Blob
+from engine.contract.request import Limits
 from farm.config import Strict
 from farm.inventory import Device
 
@@ -63,6 +64,7 @@ class CaseJob(Strict):
     backend: str = "cpu"
     precision: str = "fp32"
     iterations: int = Field(default=1, ge=1, le=1000)
-    seconds: float = Field(default=120.0, gt=0)
+    seconds: float = Field(default=Limits.seconds, gt=0)
+    result_bytes: int = Field(default=Limits.result_bytes, ge=1024)
     emulators: dict[str, str] = Field(default_factory=dict, description="emulator name -> program on this host")
     python: str = ""

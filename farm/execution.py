@@ -87,7 +87,7 @@ class Measurement:
             precision=self.job.precision,
             threads=self.job.device.threads,
             expected=self.expected if layered else {},
-            limits=Limits(seconds=self.job.seconds),
+            limits=Limits(self.job.seconds, self.job.result_bytes),
         )
 
     def _outputs(self, result: Result) -> list[dict[str, Any]]:

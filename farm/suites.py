@@ -168,10 +168,6 @@ class Case(Strict):
         """The task checks of this case."""
         return tuple(entry.task() for entry in self.tasks)
 
-    def request_limits(self) -> Limits:
-        """The limits in the words of the runner contract."""
-        return Limits(self.limits.seconds, self.limits.result_bytes)
-
 
 class Suite(Strict):
     """One suite. ``models`` and ``files`` are pinned files, ``inputs`` tensors made from them, ``cases`` the work."""

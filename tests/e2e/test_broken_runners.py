@@ -90,6 +90,16 @@ def test_a_runner_that_hangs_is_ended_at_its_deadline(bench: Bench) -> None:
     assert done.exit_code == 1
 
 
+def test_a_result_larger_than_the_suite_allows_is_refused(bench: Bench) -> None:
+    engine = bench.engine("talker", "mkdir -p out; head -c 2000 /dev/zero > out/result.json")
+    suite = bench.folder / "small.yaml"
+    text = (REPOSITORY / "suites" / "smoke.yaml").read_text()
+    suite.write_text(text.replace("  - id: vad-noise\n", "  - id: vad-noise\n    limits: {result_bytes: 1024}\n"))
+    done = bench.gate("--suite", str(suite), "--engine", engine, "--devices", bench.fleet(HOST), "--case", "vad-noise")
+    assert "larger than 1024 bytes" in done.case("vad-noise", "host")["reason"]
+    assert done.exit_code == 1
+
+
 def test_a_runner_that_answers_only_sometimes_is_flaky(bench: Bench) -> None:
     mark = bench.folder / "mark"
     engine = bench.engine("flaky", f"test -e {mark} && exit 3; touch {mark}; kill -SEGV $$")

@@ -64,7 +64,7 @@ def test_a_small_suite_reads_as_written(tmp_path: Path) -> None:
     assert suite.input_files[0].origin == UriFile("https://example.org/page.png")
     assert suite.input_files[0].suffix == ".png"
     assert suite.case("one").checks() == (ArgmaxIs("y", "a", ("a", "b")), ShareAbove("p", 0.5, 0.7, 1.0))
-    assert suite.case("one").request_limits().seconds == 120.0
+    assert suite.case("one").limits.seconds == 120.0
     assert suite.case("one").profile == "fp32"
 
 
