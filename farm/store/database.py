@@ -26,7 +26,7 @@ from engine.places import state_root
 URL_VARIABLE = "LOCKSTEP_STORE_URL"
 BUSY_SECONDS = 30
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0001"  # the newest revision in migrations/versions; a test compares
+HEAD = "0002"  # the newest revision in migrations/versions; a test compares
 
 
 def default_url() -> str:

@@ -43,7 +43,10 @@ class Base(DeclarativeBase):
 
 
 class RunRow(Base):
-    """One gate or sweep. ``driver`` names the session that drives it, ``seen`` is that controller's heartbeat."""
+    """One gate or sweep. ``driver`` names the session that drives it, ``seen`` is that controller's heartbeat.
+
+    ``priority``: smaller goes first. ``owner``: who asked for it. ``sweep``: the sweep that the run is a part of.
+    """
 
     __tablename__ = "runs"
 
@@ -57,10 +60,18 @@ class RunRow(Base):
     seen: Mapped[float] = mapped_column(Float(53))
     finished: Mapped[float | None] = mapped_column(Float(53))
     payload: Mapped[dict[str, Any]] = mapped_column(Document)
+    kind: Mapped[str] = mapped_column(String(16), server_default="gate")
+    priority: Mapped[int] = mapped_column(Integer, server_default="5")
+    owner: Mapped[str] = mapped_column(String(255), server_default="")
+    sweep: Mapped[str | None] = mapped_column(String(64), index=True)
 
 
 class JobRow(Base):
-    """One case on one device at one engine version. ``dispatched``: a message with its id was sent then."""
+    """One case on one device at one engine version. ``dispatched``: a message with its id was sent then.
+
+    ``queue``: the queue of the host that reaches the device (empty: the run's own). ``content``: what was run on
+    what, as a digest: two jobs with the same one need not both run.
+    """
 
     __tablename__ = "jobs"
     __table_args__ = (Index(None, "run_id", "status"), Index(None, "device", "status"))
@@ -83,10 +94,12 @@ class JobRow(Base):
     spec: Mapped[dict[str, Any]] = mapped_column(Document)
     result: Mapped[dict[str, Any] | None] = mapped_column(Document)
     error: Mapped[dict[str, Any] | None] = mapped_column(Document)
+    queue: Mapped[str] = mapped_column(String(64), server_default="")
+    content: Mapped[str] = mapped_column(String(64), server_default="")
 
 
 class AttemptRow(Base):
-    """One attempt at a job under one lease; never deleted."""
+    """One attempt at a job under one lease; never deleted. ``device`` is the unit it ran on."""
 
     __tablename__ = "attempts"
 
@@ -98,6 +111,7 @@ class AttemptRow(Base):
     ended: Mapped[float | None] = mapped_column(Float(53))
     outcome: Mapped[str] = mapped_column(String(16))
     error: Mapped[dict[str, Any] | None] = mapped_column(Document)
+    device: Mapped[str] = mapped_column(String(255), server_default="")
 
 
 class LeaseRow(Base):
@@ -109,3 +123,40 @@ class LeaseRow(Base):
     token: Mapped[int] = mapped_column(Integer)
     holder: Mapped[str] = mapped_column(String(255))
     expires: Mapped[float] = mapped_column(Float(53))
+
+
+class DeviceRow(Base):
+    """The state of a device and who set it, why and since when. Without a row a device is ``ready``.
+
+    ``until``: when the state ends by itself. ``failures``: infrastructure failures in a row. ``not_before``: the
+    device is not leased earlier. ``probed``: when it last passed a health probe.
+    """
+
+    __tablename__ = "devices"
+
+    name: Mapped[str] = mapped_column(String(255), primary_key=True)
+    state: Mapped[str] = mapped_column(String(16))
+    actor: Mapped[str] = mapped_column(String(255))
+    reason: Mapped[str] = mapped_column(Text)
+    since: Mapped[float] = mapped_column(Float(53))
+    until: Mapped[float | None] = mapped_column(Float(53))
+    failures: Mapped[int] = mapped_column(Integer)
+    not_before: Mapped[float] = mapped_column(Float(53))
+    probed: Mapped[float | None] = mapped_column(Float(53))
+    facts: Mapped[dict[str, Any] | None] = mapped_column(Document)
+
+
+class DeviceEventRow(Base):
+    """One thing that happened to a device: a change of state, an attempt that failed or passed; never changed."""
+
+    __tablename__ = "device_events"
+    __table_args__ = (Index(None, "device", "at"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    device: Mapped[str] = mapped_column(String(255))
+    at: Mapped[float] = mapped_column(Float(53))
+    kind: Mapped[str] = mapped_column(String(16))
+    before: Mapped[str] = mapped_column(String(16))
+    after: Mapped[str] = mapped_column(String(16))
+    actor: Mapped[str] = mapped_column(String(255))
+    reason: Mapped[str] = mapped_column(Text)
