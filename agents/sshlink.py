@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import paramiko
 
+from agents.base import Completed
 from agents.sshlogin import CONNECT_SECONDS, Address, log_in
 from engine.contract.errors import DeviceUnavailable, TransferError
 
@@ -31,17 +32,6 @@ TAIL_BYTES = 64 * 1024
 
 # A login shell may greet whoever comes: what a script itself prints begins after this line.
 _SAY_MARKER = 'printf "%s\\n" "$1"; shift\n'
-
-
-@dataclass(frozen=True)
-class Answer:
-    """How a remote command ended: exact exit code, and the tails of its streams."""
-
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-    seconds: float
-    timed_out: bool
 
 
 @dataclass
@@ -76,7 +66,7 @@ class SshLink:
         if client is not None:
             client.close()
 
-    def script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Answer:
+    def script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
         """Run a constant POSIX shell script with ``arguments``; DeviceUnavailable when it does not end in time."""
         answer = self._run(text, arguments, seconds, stdin)
         if answer.timed_out:
@@ -87,7 +77,7 @@ class SshLink:
             )
         return answer
 
-    def supervised(self, text: str, *arguments: str, seconds: float) -> Answer:
+    def supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
         """Run a script that ends its program when its standard input ends; that happens after ``seconds``."""
         return self._run(text, arguments, seconds, None)
 
@@ -115,7 +105,7 @@ class SshLink:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def _run(self, text: str, arguments: Sequence[str], seconds: float, stdin: bytes | None) -> Answer:
+    def _run(self, text: str, arguments: Sequence[str], seconds: float, stdin: bytes | None) -> Completed:
         begun = time.monotonic()
         marker = secrets.token_hex(8)
         command = shlex.join(["exec", "sh", "-c", _SAY_MARKER + text, "lockstep", marker, *arguments])
@@ -137,7 +127,7 @@ class SshLink:
         if code < 0:  # the supervising shell always leaves with a code of its own
             raise self._gone()
         before, found, after = printed.partition(f"{marker}\n".encode())
-        return Answer(code, after if found else before, complaints, time.monotonic() - begun, timed_out=not in_time)
+        return Completed(code, after if found else before, complaints, time.monotonic() - begun, timed_out=not in_time)
 
     def _start(self, command: str) -> paramiko.Channel:
         transport = self._client.get_transport() if self._client is not None else None
