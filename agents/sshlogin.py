@@ -12,7 +12,7 @@ from pathlib import Path
 import paramiko
 from paramiko.ssh_exception import NoValidConnectionsError
 
-from engine.contract.errors import DeviceUnavailable
+from engine.contract.errors import DeviceUnauthorized, DeviceUnavailable, HostKeyChanged
 
 CONNECT_SECONDS = 15.0
 
@@ -60,7 +60,7 @@ def log_in(device: str, address: Address) -> paramiko.SSHClient:
     except (OSError, EOFError, ValueError, paramiko.SSHException) as error:
         client.close()
         words, hint = _refusal(error, address)
-        raise DeviceUnavailable(f"{device}: {words}", hint=hint, device=device) from error
+        raise _kind(error)(f"{device}: {words}", hint=hint, device=device) from error
     except BaseException:
         client.close()
         raise
@@ -107,6 +107,15 @@ def _how_to_trust(address: Address) -> str:
         "compare its fingerprint with the one the device itself shows (ssh-keygen -lf on its host key), then "
         f"ssh-keyscan -p {address.port} {address.host} >> {address.known_hosts}"
     )
+
+
+def _kind(error: Exception) -> type[DeviceUnavailable]:
+    """What the farm must know: a changed key and a refused login wait for a person, an absent device for itself."""
+    if isinstance(error, paramiko.BadHostKeyException):
+        return HostKeyChanged
+    if isinstance(error, (_UnknownHostKey, paramiko.AuthenticationException)):
+        return DeviceUnauthorized
+    return DeviceUnavailable
 
 
 def _refusal(error: Exception, address: Address) -> tuple[str, str]:

@@ -15,6 +15,10 @@
     │   └── RunnerNonsense           its result breaks the runner contract
     └── InfraError                3  nothing is known about the engine
         ├── DeviceUnavailable        the device did not pass preflight, or vanished
+        │   ├── DeviceUnauthorized      it does not know us, or we do not know it: a person must
+        │   ├── HostKeyChanged          it shows another host key than before: a person must look
+        │   ├── DeviceHeld              a person keeps it for themselves
+        │   └── DeviceQuarantined       it failed too often; it is probed before it is used again
         ├── TransferError            a file arrived with another hash, or not at all
         ├── StorageFull              host or device has no room
         ├── LeaseLost                another holder has the device now
@@ -110,6 +114,22 @@ class InfraError(LockstepError):
 
 class DeviceUnavailable(InfraError):
     """The device did not pass preflight, or vanished."""
+
+
+class DeviceUnauthorized(DeviceUnavailable):
+    """The device does not accept us, or its host key is unknown: a person must let us in."""
+
+
+class HostKeyChanged(DeviceUnavailable):
+    """The device shows another host key than the known one: only a person can say that this is right."""
+
+
+class DeviceHeld(DeviceUnavailable):
+    """A person keeps the device for themselves."""
+
+
+class DeviceQuarantined(DeviceUnavailable):
+    """The device failed too often of late and has not passed a probe since."""
 
 
 class TransferError(InfraError):

@@ -19,7 +19,7 @@ import pytest
 from agents import sshlink
 from agents.base import AgentSpec, Blob
 from agents.ssh import SshAgent, make
-from engine.contract.errors import ConfigError, DeviceUnavailable, TransferError
+from engine.contract.errors import ConfigError, DeviceUnauthorized, DeviceUnavailable, HostKeyChanged, TransferError
 from engine.toolchain import environment_of, group_tree
 from tests.agents.sshd import Sshd, running_sshd
 
@@ -69,7 +69,7 @@ def test_an_unknown_host_key_is_refused_shown_and_not_learnt(daemon: Sshd, tmp_p
     known = daemon.folder / "known_hosts"
     known.write_text("")
     with (
-        pytest.raises(DeviceUnavailable, match=r"pi: host key unknown: .* offers SHA256:\S+") as caught,
+        pytest.raises(DeviceUnauthorized, match=r"pi: host key unknown: .* offers SHA256:\S+") as caught,
         agent_of(daemon, tmp_path / "device"),
     ):
         pass
@@ -88,7 +88,7 @@ def test_two_ports_of_one_address_are_two_hosts_and_a_changed_key_touches_only_i
             pass
         daemon.change_host_key()
         with (
-            pytest.raises(DeviceUnavailable, match=r"pi: host key changed: .* known_hosts has SHA256") as caught,
+            pytest.raises(HostKeyChanged, match=r"pi: host key changed: .* known_hosts has SHA256") as caught,
             agent_of(daemon, tmp_path / "a"),
         ):
             pass
@@ -110,7 +110,7 @@ def test_a_key_the_device_does_not_know_is_refused_without_telling_it(daemon: Ss
     stranger = tmp_path / "stranger"
     shutil.copy(daemon.folder / "host_key", stranger)
     agent = SshAgent("pi", "x86-64", address=replace(daemon.address, key=stranger))
-    with pytest.raises(DeviceUnavailable, match="was refused") as caught, agent:
+    with pytest.raises(DeviceUnauthorized, match="was refused") as caught, agent:
         pass
     secret = stranger.read_text().splitlines()[2]
     assert "authorized_keys" in caught.value.hint
