@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from engine.contract.errors import ConfigError, UsageError
 from farm.config import Strict, load, nearest
@@ -18,17 +18,22 @@ _FIELDS = {
     "emulated": {"emulator", "cpu"},
     "local": {"emulator"},  # refused by load_fleet, which says what to write instead
     "ssh": {"host", "port", "user", "key", "known_hosts", "folder"},
+    "adb": {"serial", "serials", "folder"},
 }
+_ADB_FOLDER = "/data/local/tmp/lockstep"
+_SERIAL = r"^[A-Za-z0-9\[][A-Za-z0-9._:%\[\]-]{0,127}$"
 
 
 class Link(Strict):
-    """How a device is reached: ``emulated`` (qemu-user or the host itself), ``local`` or ``ssh``.
+    """How a device is reached: ``emulated`` (qemu-user or the host itself), ``local``, ``ssh`` or ``adb``.
 
     ``cpu`` is qemu's CPU name; without it an emulated device runs natively on the host. Of an ssh link, ``key`` is a
-    private key file (without it ssh-agent is asked) and ``folder`` the device's, relative to the user's home.
+    private key file (without it ssh-agent is asked) and ``folder`` the device's, relative to the user's home. Of an adb
+    link, ``serial`` is a USB serial, ``HOST:PORT`` or ``emulator-PORT``, and ``serials`` are further links to the same
+    unit, tried in this order.
     """
 
-    kind: Literal["emulated", "local", "ssh"]
+    kind: Literal["emulated", "local", "ssh", "adb"]
     emulator: Literal["qemu-aarch64", "qemu-arm", "qemu-riscv64", "qemu-x86_64"] | None = None
     cpu: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_,.=+-]{1,128}$")
     host: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,252}$")
@@ -37,6 +42,15 @@ class Link(Strict):
     key: str | None = Field(default=None, pattern=_PATH)
     known_hosts: str = Field(default="~/.ssh/known_hosts", pattern=_PATH)
     folder: str = Field(default="lockstep", pattern=_PATH)
+    serial: str | None = Field(default=None, pattern=_SERIAL)
+    serials: tuple[Annotated[str, StringConstraints(pattern=_SERIAL)], ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _folder_of_its_kind(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("kind") == "adb":
+            return {"folder": _ADB_FOLDER, **given}
+        return given
 
     @model_validator(mode="after")
     def _fields_of_its_kind(self) -> Link:
@@ -49,6 +63,8 @@ class Link(Strict):
         missing = [name for name in ("host", "user") if self.kind == "ssh" and not getattr(self, name)]
         if missing:
             raise ValueError(f"kind ssh needs {' and '.join(missing)}")
+        if self.kind == "adb" and not self.serial:
+            raise ValueError("kind adb needs serial (`adb devices` shows it)")
         return self
 
 
@@ -74,6 +90,11 @@ class Device(Strict):
         return value
 
     @property
+    def serials(self) -> tuple[str, ...]:
+        """All adb serials of this unit, best first; empty for other links."""
+        return tuple(dict.fromkeys((self.link.serial, *self.link.serials))) if self.link.serial else ()
+
+    @property
     def chip_model(self) -> str:
         """``CHIP-MODEL``: what verdicts and expectations belong to."""
         return f"{self.chip}-{self.model}"
@@ -96,6 +117,19 @@ class Fleet(Strict):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"device names must be unique; given twice: {', '.join(twice)}")
+        return devices
+
+    @field_validator("devices")
+    @classmethod
+    def _one_entry_a_unit(cls, devices: tuple[Device, ...]) -> tuple[Device, ...]:
+        owners: dict[str, str] = {}
+        for device in devices:
+            for serial in device.serials:
+                if owners.setdefault(serial, device.name) != device.name:
+                    raise ValueError(
+                        f"{owners[serial]} and {device.name} both have serial {serial}: "
+                        "one unit is one device; list all its serials there"
+                    )
         return devices
 
     def device(self, name: str) -> Device:

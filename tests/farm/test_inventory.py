@@ -86,3 +86,45 @@ def test_an_ssh_link_has_port_folder_and_known_hosts_unless_it_says_otherwise(tm
 def test_what_an_ssh_link_cannot_be_is_refused(tmp_path: Path, link: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         load_fleet(fleet_of(tmp_path, DEVICE % ("a", link)))
+
+
+ADB = "{kind: adb, serial: '%s'%s}"
+
+
+def test_an_adb_link_has_the_folder_that_shells_may_execute_in_unless_it_says_otherwise(tmp_path: Path) -> None:
+    path = fleet_of(
+        tmp_path,
+        DEVICE % ("a", ADB % ("R58M", ", serials: ['192.168.1.5:5555', R58M]")),
+        DEVICE % ("b", ADB % ("emulator-5554", ", folder: /data/here")),
+    )
+    first, second = load_fleet(path).devices
+    assert (first.link.folder, second.link.folder) == ("/data/local/tmp/lockstep", "/data/here")
+    assert first.serials == ("R58M", "192.168.1.5:5555")
+    assert second.serials == ("emulator-5554",)
+    assert not first.emulated
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("{kind: adb}", "kind adb needs serial"),
+        (ADB % ("R58M", ", host: pi"), "kind adb takes no host"),
+        (ADB % ("R58M", ", serials: ['a b']"), "String should match pattern"),
+        (ADB % ("-s", ""), "String should match pattern"),
+        (ADB % ("a/b", ""), "String should match pattern"),
+        ("{kind: local, serial: R58M}", "kind local takes no serial"),
+    ],
+)
+def test_an_adb_link_says_what_is_wrong_with_it(tmp_path: Path, link: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load_fleet(fleet_of(tmp_path, DEVICE % ("a", link)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("R58M", "R58M"), ("R58M', serials: ['1.2.3.4:5555'], folder: '/x", "1.2.3.4:5555")],
+)
+def test_one_unit_is_one_device(tmp_path: Path, one: str, other: str) -> None:
+    path = fleet_of(tmp_path, DEVICE % ("a", ADB % (one, "")), DEVICE % ("b", ADB % (other, "")))
+    with pytest.raises(ConfigError, match=r"a and b both have serial .*one unit is one device"):
+        load_fleet(path)
