@@ -30,6 +30,9 @@ LISTS_LIVE_SECONDS = 3600
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR_HINT = "set LOCKSTEP_DEBIAN_MIRROR to the address of a Debian mirror, then type: make setup"
 
+#: Fields that do not count where they are empty: the keys of trees that need none of them stay as they were.
+_MAY_BE_ABSENT = ("release", "architecture")
+
 Progress = Callable[[str], None]
 
 
@@ -41,8 +44,9 @@ def silent(_: str) -> None:
 class Group:
     """Packages that are unpacked together into one tree.
 
-    ``suite`` overrides the release; ``skip`` are shell patterns of dependencies left out; ``keep`` are the only paths
-    unpacked (all when empty); without ``dependencies`` just the named packages are taken.
+    ``suite`` overrides the suite within the release; ``skip`` are shell patterns of dependencies left out; ``keep`` are
+    the only paths unpacked (all when empty); without ``dependencies`` just the named packages are taken. ``release``
+    and ``architecture`` (Debian's words: trixie, arm64) make a tree for a device that is not like this machine.
     """
 
     name: str
@@ -51,11 +55,14 @@ class Group:
     skip: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     dependencies: bool = True
+    release: str = ""
+    architecture: str = ""
 
     @property
     def key(self) -> str:
         """Twelve hex digits that change when anything of the group does."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+        facts = {name: value for name, value in asdict(self).items() if value or name not in _MAY_BE_ABSENT}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
     def folder(self, cache: Path) -> Path:
         """Where the group is published: ``tree/`` and ``manifest.json`` under it."""
@@ -80,7 +87,7 @@ def unpack(group: Group, cache: Path, progress: Progress = silent) -> Path:
     base = cache / "debian"
     with exclusive(base / "lock", lambda: progress(f"{group.name}: waiting for another process that unpacks packages")):
         if not (folder / "manifest.json").is_file():
-            _publish(group, folder, Apt.prepare(base / "apt"), progress)
+            _publish(group, folder, Apt.prepare(base, group.release, group.architecture), progress)
     return folder / "tree"
 
 
@@ -138,8 +145,12 @@ class Apt:
     home: Path
 
     @classmethod
-    def prepare(cls, home: Path) -> Apt:
-        """Write the private configuration. Raises MissingToolError where there is no apt or no Debian mirror."""
+    def prepare(cls, base: Path, release: str = "", architecture: str = "") -> Apt:
+        """Write the private configuration into a folder of ``base``, one per release and architecture.
+
+        Raises MissingToolError where there is no apt or no Debian mirror.
+        """
+        home = base / "-".join(("apt", *filter(None, (release, architecture))))
         for program in ("apt-get", "dpkg-deb", "tar"):
             if shutil.which(program) is None:
                 raise MissingToolError(
@@ -149,8 +160,8 @@ class Apt:
         for part in ("lists/partial", "archives/partial", "none"):
             (home / part).mkdir(parents=True, exist_ok=True)
         (home / "status").touch()
-        (home / "sources.list").write_text(source_list(find_mirrors()))
-        (home / "apt.conf").write_text(private_configuration(home, _host_settings()))
+        (home / "sources.list").write_text(source_list(find_mirrors(), release or RELEASE))
+        (home / "apt.conf").write_text(private_configuration(home, _host_settings(), architecture))
         return cls(home)
 
     def update(self) -> None:
@@ -223,8 +234,9 @@ def source_list(mirrors: tuple[str, str], release: str = RELEASE) -> str:
     return "\n".join(lines) + "\n"
 
 
-def private_configuration(home: Path, host_settings: str) -> str:
+def private_configuration(home: Path, host_settings: str, architecture: str = "") -> str:
     """apt.conf that reads nothing of the machine's but the given settings (no hooks, no pins, no sources)."""
+    chosen = f'APT::Architecture "{architecture}"; APT::Architectures {{ "{architecture}"; }};' if architecture else ""
     return "\n".join(
         [
             f'Dir::Etc::Parts "{home}/none";',
@@ -241,6 +253,7 @@ def private_configuration(home: Path, host_settings: str) -> str:
             'APT::Sandbox::User "root";',  # the cache may lie where apt's own user cannot read
             'Acquire::Languages "none";',
             'Acquire::Retries "3";',
+            chosen,
             host_settings,
         ]
     )

@@ -43,6 +43,8 @@ def package_group(name: str) -> Group:
         suite=entry.get("suite", ""),
         skip=tuple(entry.get("skip", ())),
         keep=tuple(entry.get("keep", ())),
+        release=entry.get("release", ""),
+        architecture=entry.get("architecture", ""),
     )
 
 

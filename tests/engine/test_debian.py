@@ -45,7 +45,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         listing.append(f"{control}\nFilename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n")
     (folder / "Packages").write_text("\n".join(listing))
     monkeypatch.setattr(debian, "find_mirrors", lambda: (str(folder), ""))
-    monkeypatch.setattr(debian, "source_list", lambda _: f"deb [trusted=yes] copy:{folder} ./\n")
+    monkeypatch.setattr(debian, "source_list", lambda *_: f"deb [trusted=yes] copy:{folder} ./\n")
     return folder
 
 
@@ -147,3 +147,18 @@ def test_without_apt_the_message_names_the_machine_to_use(tmp_path: Path, monkey
     with pytest.raises(MissingToolError, match="apt-get is not here") as caught:
         Apt.prepare(tmp_path / "apt")
     assert "Debian 12" in caught.value.hint
+
+
+def test_a_group_for_another_release_or_architecture_is_another_tree() -> None:
+    keys = {
+        Group("a", ("x",)).key,
+        Group("a", ("x",), release="trixie").key,
+        Group("a", ("x",), architecture="arm64").key,
+    }
+    assert len(keys) == 3
+
+
+def test_the_configuration_for_a_foreign_architecture_asks_for_no_other(tmp_path: Path) -> None:
+    text = private_configuration(tmp_path, "", "arm64")
+    assert 'APT::Architecture "arm64"; APT::Architectures { "arm64"; };' in text
+    assert "Architecture" not in private_configuration(tmp_path, "")

@@ -1,0 +1,43 @@
+"""What the device's first process is told: a frozen record that travels as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class Boot:
+    """How to make one device's root and which daemon runs in it. Paths in the device are absolute.
+
+    ``lower`` is the shared tree under an overlay, "" when ``root`` itself holds a copy. ``interpreters`` map an ELF
+    machine (``aarch64``) to the emulator that runs it. ``bound`` shows a file of the device at another place (/proc),
+    ``noexec`` and ``sized`` (MiB) are file systems of their own. ``user`` is whom the daemon runs as.
+    """
+
+    root: str
+    lower: str
+    upper: str
+    work: str
+    hostname: str
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    port: int
+    user: int = 0
+    rootless: bool = False
+    interpreters: dict[str, str] = field(default_factory=dict)
+    bound: dict[str, str] = field(default_factory=dict)
+    noexec: tuple[str, ...] = ()
+    sized: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Boot:
+        """The record again."""
+        fields = json.loads(text)
+        for name in ("command", "noexec"):
+            fields[name] = tuple(fields[name])
+        return cls(**fields)

@@ -1,0 +1,192 @@
+"""Emulated devices as a person or a test holds them: start, find, cut, restart, end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from agents.emulation import android
+from agents.emulation.boot import Boot
+from agents.emulation.processes import end, start_time
+from agents.emulation.spec import Spec
+from engine.contract.errors import DeviceUnavailable, LockstepError
+from engine.debian import Progress, silent, unpack
+from engine.places import cache_root, state_root
+from engine.toolchain import emulator, package_group
+
+_ANSWER_SECONDS = 90.0
+_LONGEST_MESSAGE = 4096
+
+
+def home() -> Path:
+    """Where the emulated devices of this user live."""
+    return state_root() / "emulation"
+
+
+@dataclass(frozen=True)
+class Status:
+    """``init`` is the host's number of the device's first process, 0 when it is dead; ``line`` open, cut or silent."""
+
+    port: int
+    init: int
+    line: str
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One emulated device: its folder, its supervisor (number and start time), its loopback port."""
+
+    folder: Path
+    spec: Spec
+    pid: int
+    started: int
+    port: int
+
+    @property
+    def name(self) -> str:
+        """As in devices.yaml."""
+        return self.spec.name
+
+    @property
+    def serial(self) -> str:
+        """What `adb connect` takes."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        """True while the supervisor that was started for it lives."""
+        return start_time(self.pid) == self.started
+
+    @property
+    def root(self) -> Path:
+        """The device's root as seen from the host, while it runs (a reboot makes another)."""
+        return Path(f"/proc/{self.status().init}/root")
+
+    def status(self) -> Status:
+        """Ask the supervisor. DeviceUnavailable when it is gone."""
+        told = self._ask("status")
+        return Status(int(told["port"]), int(told["init"]), str(told["line"]))
+
+    def cut(self, silent: bool = False) -> None:
+        """Cut the line: connections end, new ones are refused; ``silent``: they stay, and nothing comes through."""
+        self._ask("cut", silent=silent)
+
+    def mend(self) -> None:
+        """Undo ``cut``."""
+        self._ask("mend")
+
+    def restart(self) -> None:
+        """Kill the daemon; the device starts it again."""
+        self._ask("restart")
+
+    def kill(self) -> None:
+        """Kill the daemon, and it stays away until ``restart``."""
+        self._ask("kill")
+
+    def reboot(self) -> None:
+        """End every process of the device and start it anew; its files stay."""
+        self._ask("reboot")
+
+    def down(self) -> None:
+        """End the device and remove its files. Does nothing to a process that only has the number of the old one."""
+        if self.running:
+            with suppress(DeviceUnavailable):
+                self._ask("down")
+            end(self.pid, self.started)
+        remove_tree(self.folder)
+
+    def _ask(self, do: str, **details: object) -> dict[str, int | str]:
+        answer: dict[str, int | str] = {}
+        try:
+            with _connected(self.folder) as line:
+                line.settimeout(_ANSWER_SECONDS)
+                line.send(json.dumps({"do": do, **details}).encode())
+                answer = json.loads(line.recv(_LONGEST_MESSAGE) or b"{}")
+        except (OSError, ValueError) as error:
+            raise self._gone() from error
+        if "failed" in answer:
+            raise DeviceUnavailable(f"{self.name}: did not come back: {answer}", device=self.name)
+        if not answer and do != "down":
+            raise self._gone()
+        return answer
+
+    def _gone(self) -> DeviceUnavailable:
+        return DeviceUnavailable(
+            f"{self.name}: the emulated device is not running",
+            hint="`lockstep emulate list` shows what runs, `lockstep emulate up` starts it",
+            device=self.name,
+        )
+
+
+def start(spec: Spec, folder: Path, *, port: int = 0, orphan: str = "lives", progress: Progress = silent) -> Unit:
+    """Make a device in ``folder`` and wait until its daemon answers.
+
+    ``orphan`` says whether it ``lives`` on when this process ends, or ``dies`` with it. Raises LockstepError that
+    names what the kernel does not allow.
+    """
+    tree = unpack(package_group(f"android-{spec.abi}"), cache_root(), progress)
+    for name in ("upper", "work", "root"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    boot = Boot(
+        root=str(folder / "root"),
+        lower=str(tree),
+        upper=str(folder / "upper"),
+        work=str(folder / "work"),
+        hostname=spec.name,
+        command=(),
+        environment={},
+        port=0,
+        rootless=os.geteuid() != 0,
+        interpreters={"aarch64": str(emulator("qemu-aarch64"))} if spec.abi == "arm64" else {},
+    )
+    android.furnish(folder / "upper", spec)
+    (folder / "boot.json").write_text(android.furnished(boot, spec).to_json())
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agents.emulation.supervisor", str(folder), str(port), orphan],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    assert process.stdout is not None  # noqa: S101 - asked for above
+    with process.stdout:
+        said = json.loads(process.stdout.readline() or b"{}")
+    if "port" not in said:
+        process.wait()
+        raise LockstepError(f"{spec.name}: cannot start: {said or (folder / 'log').read_text()[-2000:]}")
+    unit = Unit(folder, spec, process.pid, start_time(process.pid), int(said["port"]))
+    process.returncode = 0  # it is not ours to wait for
+    facts = {"spec": asdict(spec), "pid": unit.pid, "started": unit.started, "port": unit.port}
+    (folder / "unit.json").write_text(json.dumps(facts))
+    return unit
+
+
+@contextmanager
+def _connected(folder: Path) -> Iterator[socket.socket]:
+    """A connection to the supervisor, however long the folder's path is."""
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(f"/proc/self/fd/{handle}/control")
+            yield line
+    finally:
+        os.close(handle)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a device's files; overlayfs leaves a folder behind that allows nobody in."""
+    for base, names, _ in os.walk(folder):
+        for name in names:
+            path = Path(base) / name
+            if not path.is_symlink():
+                path.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
