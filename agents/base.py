@@ -132,6 +132,18 @@ class Agent(ABC):
         """Room left where the bundle will live."""
 
     @abstractmethod
+    def _script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
+        """Run a constant POSIX shell script with ``arguments`` as ``$1 $2 …``, quoted here and nowhere else.
+
+        ``stdin`` is all that it reads. Raises DeviceUnavailable when the link is lost or ``seconds`` have passed.
+        """
+
+    @property
+    @abstractmethod
+    def home(self) -> str:
+        """The device's folder as its own programs see it: absolute."""
+
+    @abstractmethod
     def facts(self) -> dict[str, str]:
         """What this link can tell of the device's fingerprint: flat, text to text."""
 
@@ -229,6 +241,10 @@ class Agent(ABC):
         data = self._receive(source, limit)
         self.traffic.from_device += len(data)
         return data
+
+    def run_script(self, text: str, *arguments: str, seconds: float) -> Completed:
+        """Run a constant POSIX shell script with ``arguments`` as ``$1 $2 …``; see ``agents/readings.py``."""
+        return self._script(text, *arguments, seconds=seconds)
 
     def run(self, argv: Sequence[str], folder: str, env: Mapping[str, str], seconds: float) -> Completed:
         """Run the runner in ``folder`` with a deadline."""

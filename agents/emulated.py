@@ -27,6 +27,8 @@ class EmulatedAgent(HostAgent):
     def facts(self) -> dict[str, str]:
         """The emulated CPU in place of the host's."""
         facts = super().facts()
+        # what the host is made of says nothing of the chip and the product that are emulated
+        facts |= dict.fromkeys(("soc", "product", "abis", "drivers", "gpu", "firmware"), "none (emulated)")
         if self.emulator is None:
             return {**facts, "emulator": "none (native on the host)"}
         version = _emulator_version(self.emulator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import os
 import shutil
@@ -17,7 +18,9 @@ from pathlib import Path
 from typing import IO
 
 from agents.base import Agent, Completed
-from agents.probes.host import host_facts
+from agents.localshell import local_script
+from agents.probes.fingerprint import Fingerprint
+from agents.readings import Place, take
 from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
 
 #: Largest file a runner may write; a runaway log must not fill the host.
@@ -119,6 +122,14 @@ class HostAgent(Agent):
         with self._translated("ask for free room"):
             return shutil.disk_usage(self.root).free
 
+    def _script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
+        return local_script(text, *arguments, seconds=seconds, stdin=stdin, name=self.name)
+
+    @property
+    def home(self) -> str:
+        """The device's folder on this host."""
+        return str(self.root.resolve())
+
     def facts(self) -> dict[str, str]:
         """Host facts; an emulated device adds its own."""
         return host_facts()
@@ -132,6 +143,15 @@ class HostAgent(Agent):
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageFull(words, hint="free room, or set LOCKSTEP_STATE to a larger disk") from error
             raise DeviceUnavailable(words, hint="`lockstep doctor` checks the machine", device=self.name) from error
+
+
+@functools.cache
+def host_facts() -> dict[str, str]:
+    """Fingerprint facts of this host: they do not change while a worker lives."""
+    found = take(local_script, ["fingerprint"], Place("/"))["fingerprint"]
+    if not isinstance(found, Fingerprint):
+        raise DeviceUnavailable(f"this host tells nothing of itself: {found}", hint="does /bin/sh run there?")
+    return found.facts()
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from agents.base import Agent, Completed
-from agents.probes import linux
+from agents.probes.fingerprint import Fingerprint
+from agents.readings import Place, take
 from engine.contract.errors import ConfigError, DeviceUnavailable, TransferError
 
 CONTROL_SECONDS = 30.0
@@ -63,13 +64,6 @@ class PosixAgent(Agent):
     # -- hooks: what a link must fill ---------------------------------------------------------
 
     @abstractmethod
-    def _script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
-        """Run a constant shell script with ``arguments`` as ``$1 $2 …``, quoted here and nowhere else.
-
-        ``stdin`` is all that it reads. Raises DeviceUnavailable when the link is lost or ``seconds`` have passed.
-        """
-
-    @abstractmethod
     def _supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
         """Run a script that ends its program when its standard input ends, and keep that open for ``seconds``.
 
@@ -90,6 +84,11 @@ class PosixAgent(Agent):
             )
         self._root = done.stdout.decode(errors="surrogateescape").removesuffix("\n")
         self._made = {"blobs", "bundles", "jobs"}
+
+    @property
+    def home(self) -> str:
+        """The device's folder, known once connected."""
+        return self._root
 
     def _path(self, relative: str) -> str:
         return f"{self._root}/{relative}"
@@ -143,7 +142,14 @@ class PosixAgent(Agent):
 
     def facts(self) -> dict[str, str]:
         """CPU, kernel, OS build and drivers, read on the device in one round trip."""
-        return linux.facts_of(self._checked(linux.SCRIPT, "read its facts"))
+        found = take(self.run_script, ["fingerprint"], Place(self.home))["fingerprint"]
+        if not isinstance(found, Fingerprint):
+            raise DeviceUnavailable(
+                f"{self.name}: cannot read its facts: {found}",
+                hint="`lockstep doctor`, then try again",
+                device=self.name,
+            )
+        return found.facts()
 
     def _checked(self, text: str, doing: str, *arguments: str) -> str:
         """What a script printed; DeviceUnavailable with the device's own words when it failed."""

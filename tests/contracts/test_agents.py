@@ -14,6 +14,7 @@ from agents.base import Agent, Blob
 from agents.emulated import EmulatedAgent
 from agents.host import HostAgent
 from agents.local import LocalAgent
+from agents.readings import Place, all_probes, flat, take
 from agents.ssh import SshAgent
 from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
 from engine.toolchain import emulator
@@ -198,3 +199,18 @@ def test_facts_are_flat_text(agent: Agent) -> None:
     facts = agent.facts()
     assert {"cpu", "kernel", "os_build", "drivers"} <= set(facts)
     assert all(isinstance(value, str) for value in facts.values())
+
+
+def test_every_probe_answers_over_every_link(agent: Agent) -> None:
+    told = flat(take(agent.run_script, all_probes(), Place(agent.home), pid=1))
+    assert told["cores"]
+    assert told["storage_executable"] is True
+    assert told["storage_free_mib"]
+    assert told["clock_skew_seconds"] is not None
+    assert not [reason for reason in told.values() if "did not arrive" in str(reason)]
+
+
+def test_a_script_gets_its_arguments_as_they_are(agent: Agent) -> None:
+    values = ["", "a b", "'", '"', "$HOME", "`id`", "\\", "*", "-n", "ü"]
+    done = agent.run_script('printf "%s\\n" "$#" "$@"', *values, seconds=20)
+    assert done.stdout.decode().splitlines() == [str(len(values)), *values]
