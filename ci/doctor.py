@@ -126,7 +126,7 @@ def cpu_features(flags: frozenset[str]) -> Check:
 
 def broker(variables: Mapping[str, str]) -> Check:
     """The user's broker is left alone here; the embedded one must start."""
-    if variables.get("LOCKSTEP_BROKER_URL"):
+    if variables.get("LOCKSTEP_BROKER_URL") or variables.get("LOCKSTEP_BROKER_URL_FILE"):
         return Check("broker", ok=True, detail="LOCKSTEP_BROKER_URL names one; a gate tries it before it plans")
     return _guarded("broker", lambda: _first_line([str(server_binary()), "--version"], dict(os.environ)))
 

@@ -130,7 +130,7 @@ def _host_abi() -> str:
 
 
 def _run(farm: FarmSession, jobs: list[JobSpec], options: GateOptions, console: Console) -> RunSummary:
-    spec = RunSpec(suite=options.suite, engine=options.engine, command=options.command)
+    spec = RunSpec(suite=options.suite, engine=options.engine, command=options.command, priority=options.priority)
     run_id = create_run(farm.store, spec, jobs)
     return farm.run(run_id, on_update=console.jobs)
 

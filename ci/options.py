@@ -9,6 +9,7 @@ from engine.contract.errors import UsageError
 from farm.config import nearest
 from farm.engines import EngineManifest
 from farm.inventory import Device, Fleet
+from farm.jobs import Priority
 from farm.suites import Case, Suite
 
 
@@ -29,6 +30,7 @@ class GateOptions:
     cases: tuple[str, ...] = ()
     devices_file: Path = Path("devices.yaml")
     out: Path = Path("out")
+    priority: Priority = Priority.INTERACTIVE
     command: str = "lockstep gate"
 
 

@@ -10,6 +10,7 @@ from ci.builds import EngineSource
 from ci.prepare import PreparedCase
 from engine.contract.trace import Trace
 from farm.casejob import BundleRef, CaseJob, FileRef
+from farm.hosts import host_queue
 from farm.inventory import Device, Link
 from farm.jobs import JobSpec, Role
 
@@ -89,4 +90,5 @@ def _spec(job: CaseJob, role: Role, position: int) -> JobSpec:
         cost=EMULATED_COST if job.device.emulated else NATIVE_COST,
         timeout=3 * job.seconds + 120,
         spec=job.model_dump(mode="json", exclude_unset=True),  # what was not said stays unsaid
+        queue=host_queue(job.device.at) if job.device.at else "",
     )

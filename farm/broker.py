@@ -20,9 +20,11 @@ from urllib.parse import urlsplit
 
 from engine.contract.errors import BrokerError, ConfigError
 from engine.places import state_root
+from farm.secrets import read_secret, redact, remember
 from farm.valkey import Endpoint, answers, read_endpoint
 
 URL_VARIABLE = "LOCKSTEP_BROKER_URL"
+INSECURE_VARIABLE = "LOCKSTEP_BROKER_INSECURE"
 SCHEMES = ("redis", "rediss", "redis+socket", "unix")
 START_SECONDS = 20.0
 
@@ -48,12 +50,16 @@ class Broker(Protocol):
 
 def choose_broker(state: Path | None = None) -> Broker:
     """The broker of ``LOCKSTEP_BROKER_URL``, else the embedded one of the state folder."""
-    url = os.environ.get(URL_VARIABLE)
+    url = read_secret(URL_VARIABLE)
     return ExternalBroker(check_url(url)) if url else EmbeddedBroker(state or state_root())
 
 
 def check_url(url: str) -> str:
-    """The URL itself; ``ConfigError`` for an unknown scheme, or one that lets the network in without a password."""
+    """The URL itself; ``ConfigError`` for an unknown scheme, or one that lets the network in without a password.
+
+    ``LOCKSTEP_BROKER_INSECURE=1`` asks for the latter, and for TLS without looking at the certificate.
+    """
+    remember(url)
     try:
         parts = urlsplit(url)
         host, password, _ = parts.hostname, parts.password, parts.port
@@ -64,11 +70,17 @@ def check_url(url: str) -> str:
             f"{URL_VARIABLE}: {parts.scheme or 'no'} scheme is not one of {', '.join(SCHEMES)}",
             hint="Lockstep queues through Redis or Valkey, for example redis://:PASSWORD@HOST:6379/0",
         )
-    if host and not password and not _is_loopback(host):
+    insecure = os.environ.get(INSECURE_VARIABLE) == "1"
+    if "ssl_cert_reqs=none" in parts.query.lower() and not insecure:
+        raise ConfigError(
+            f"{URL_VARIABLE}: ssl_cert_reqs=none trusts whoever answers",
+            hint=f"name the authority with ssl_ca_certs=FILE; {INSECURE_VARIABLE}=1 takes it as it is",
+        )
+    if host and not password and not _is_loopback(host) and not insecure:
         raise ConfigError(
             f"{URL_VARIABLE}: {host} is reached over the network without a password",
             hint="set a password on the server and use redis://:PASSWORD@HOST:PORT/0: whoever can queue a job "
-            "can run programs on your devices",
+            f"can run programs on your devices. {INSECURE_VARIABLE}=1 takes it as it is",
         )
     return url
 
@@ -98,7 +110,7 @@ class ExternalBroker:
             redis.Redis.from_url(for_redis(self.url), socket_connect_timeout=5, socket_timeout=5).ping()
         except (redis.RedisError, OSError) as error:
             raise BrokerError(
-                f"{URL_VARIABLE}: the broker does not answer: {error}",
+                f"{URL_VARIABLE}: the broker does not answer: {redact(str(error))}",
                 hint="start it, mend the URL, or unset the variable to use the embedded broker",
             ) from error
 

@@ -11,6 +11,8 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from engine.contract.errors import ConfigError, UsageError
 from farm.config import Strict, load, nearest
 
+#: Short enough for the name of a queue.
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: A path on one line; a leading dash would read as an option.
 _PATH = r"^[^-\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,1023}$"
@@ -69,7 +71,12 @@ class Link(Strict):
 
 
 class Device(Strict):
-    """One unit of the fleet. ``abis`` lists the builds it can run, best first; ``required`` devices must be tested."""
+    """One unit of the fleet.
+
+    ``abis`` lists the builds it can run, best first; ``required`` devices must be tested.
+
+    ``at`` names the device host that reaches it (``lockstep worker --name``); without it this host does.
+    """
 
     name: str
     chip: str
@@ -80,6 +87,7 @@ class Device(Strict):
     memory_mb: int = Field(gt=0, description="memory of the product, for the device matrix")
     os: str = "linux"
     required: bool = True
+    at: str | None = None
     threads: int = Field(default=1, ge=1, le=64)
 
     @field_validator("name", "chip", "model")
@@ -87,6 +95,13 @@ class Device(Strict):
     def _plain_name(cls, value: str) -> str:
         if not NAME.fullmatch(value):
             raise ValueError(f"{value!r} is not a plain name (letters, digits, dot, dash, underscore; at most 64)")
+        return value
+
+    @field_validator("at")
+    @classmethod
+    def _host_name(cls, value: str | None) -> str | None:
+        if value is not None and not HOST_NAME.fullmatch(value):
+            raise ValueError(f"{value!r} is not a plain name (letters, digits, dot, dash, underscore; at most 48)")
         return value
 
     @property

@@ -15,11 +15,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any
 
 from engine.contract.errors import LockstepError
+from farm.secrets import redact
 
 Guard = Callable[[], None]
 """Raises ``LeaseLost`` once the device belongs to another holder, or the job was cancelled or timed out."""
@@ -56,14 +57,34 @@ class Role(StrEnum):
     CONFIRM = "confirm"
 
 
+class Priority(IntEnum):
+    """Whose jobs get a free device first: the smallest number (``docs/hosts.md``)."""
+
+    PULL_REQUEST = 0
+    INTERACTIVE = 5
+    NIGHTLY = 9
+
+    @property
+    def word(self) -> str:
+        """As the command line says it."""
+        return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def of(cls, word: str) -> Priority:
+        """The priority that the command line calls ``word``."""
+        return cls[word.upper().replace("-", "_")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """One run as planned; ``payload`` is free JSON kept with it."""
+    """One run as planned; ``payload`` is free JSON kept with it; an empty ``owner`` is who plans it."""
 
     suite: str
     engine: str
     command: str
     payload: Mapping[str, Any] = field(default_factory=dict)
+    priority: int = Priority.INTERACTIVE
+    owner: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +92,8 @@ class JobSpec:
     """One job as planned.
 
     ``position`` orders the jobs of one device; ``cost`` (seconds, a guess) lets the device with the most work
-    left go first; ``timeout`` (seconds) ends an attempt that gives no result; ``spec`` is JSON for the executor.
+    left go first; ``timeout`` (seconds) ends an attempt that gives no result; ``spec`` is JSON for the executor;
+    ``queue`` is the queue of the host that reaches the device (empty: the run's own).
     """
 
     case: str
@@ -81,6 +103,7 @@ class JobSpec:
     cost: float = 1.0
     timeout: float = 600.0
     spec: Mapping[str, Any] = field(default_factory=dict)
+    queue: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +119,13 @@ class JobError:
     @classmethod
     def of(cls, error: LockstepError) -> JobError:
         """The record of a known error; fields that are not JSON become text."""
-        fields = json.loads(json.dumps(error.fields, default=str))
+        fields = json.loads(redact(json.dumps(error.fields, default=str)))
         return cls(
-            type=type(error).__name__, message=error.message, hint=error.hint, status=error.status, fields=fields
+            type=type(error).__name__,
+            message=redact(error.message),
+            hint=redact(error.hint),
+            status=error.status,
+            fields=fields,
         )
 
     @classmethod
@@ -106,7 +133,7 @@ class JobError:
         """The record of an exception nobody expected; its traceback is in the worker's log only."""
         return cls(
             type="internal",
-            message=f"unexpected {type(error).__name__}: {error}",
+            message=redact(f"unexpected {type(error).__name__}: {error}"),
             hint="this is a fault of Lockstep; the worker's log has the traceback",
         )
 
@@ -143,6 +170,7 @@ class JobView:
     spec: Mapping[str, Any] = field(default_factory=dict)
     result: dict[str, Any] | None = None
     error: JobError | None = None
+    queue: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +190,11 @@ class AttemptView:
 
 @dataclass(frozen=True, kw_only=True)
 class RunUpdate:
-    """What a progress display needs; its jobs carry neither spec nor result."""
+    """What a progress display needs; its jobs carry neither spec nor result. ``notes`` say what keeps jobs waiting."""
 
     run_id: str
     jobs: tuple[JobView, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Counter[JobStatus]:

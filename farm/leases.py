@@ -13,6 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from engine.contract.errors import LeaseLost
+from farm.store.database import insert_ignoring
 from farm.store.models import LeaseRow
 
 
@@ -28,11 +29,8 @@ class Lease:
 
 def acquire(session: Session, device: str, holder: str, ttl: float, now: float) -> Lease | None:
     """Take a free device for ``ttl`` seconds; None while somebody has it, be it the same holder."""
-    row = _locked(session, device)
-    if row is None:
-        row = LeaseRow(device=device, token=0, holder="", expires=0.0)
-        session.add(row)
-    elif row.holder and row.expires > now:
+    row = lock(session, device)
+    if row.holder and row.expires > now:
         return None
     row.token += 1
     row.holder = holder
@@ -72,9 +70,24 @@ def held(session: Session, now: float) -> set[str]:
     return set(session.scalars(select(LeaseRow.device).where(LeaseRow.holder != "", LeaseRow.expires > now)))
 
 
+def lock(session: Session, device: str) -> LeaseRow:
+    """The device's row, made if absent, and nobody else's until this transaction ends.
+
+    Always lock a job before its device: then no two writers wait in a circle.
+    """
+    row = _locked(session, device)
+    if row is None:
+        made = {"device": device, "token": 0, "holder": "", "expires": 0.0}
+        session.execute(insert_ignoring(session, LeaseRow).values(**made))  # two may be the first at once
+        row = _locked(session, device)
+    assert row is not None  # noqa: S101 - it was inserted, by us or by somebody else
+    return row
+
+
 def _locked(session: Session, device: str) -> LeaseRow | None:
-    # FOR UPDATE for databases with row locks; on SQLite the whole write transaction is exclusive already
-    return session.get(LeaseRow, device, with_for_update=True)
+    # FOR UPDATE for databases with row locks; on SQLite the whole write transaction is exclusive already. What this
+    # transaction read before it had the lock is stale: another holder's token may be there by now.
+    return session.get(LeaseRow, device, with_for_update=True, populate_existing=True)
 
 
 def _valid_row(session: Session, lease: Lease, now: float) -> LeaseRow:

@@ -18,8 +18,10 @@ from engine.places import state_root
 from farm.broker import Broker, choose_broker
 from farm.controller import Controller
 from farm.jobs import RunSummary, RunUpdate
+from farm.secrets import read_secret
 from farm.store import Store
 from farm.store.transitions import recover
+from farm.store.urls import URL_VARIABLE as STORE_VARIABLE
 from farm.tasks import DEFAULT_QUEUE, Publisher
 from farm.workers import DEFAULT_EXECUTOR, Workers
 
@@ -46,9 +48,7 @@ class FarmSession:
         self._executor = executor
         self._slots = slots
         self._state = state or state_root()
-        self.store = Store(
-            store_url or os.environ.get("LOCKSTEP_STORE_URL") or f"sqlite:///{self._state / 'lockstep.db'}"
-        )
+        self.store = Store(store_url or read_secret(STORE_VARIABLE) or f"sqlite:///{self._state / 'lockstep.db'}")
         self._stack = ExitStack()
         self._started: Future[tuple[Broker, Workers | None]] | None = None
         self._queue = DEFAULT_QUEUE

@@ -8,13 +8,17 @@ sends again what was not claimed.
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from celery import Celery, signals
 from kombu.exceptions import OperationalError
 
 from engine.contract.errors import BrokerError
+from farm.jobs import Priority
+from farm.secrets import redact
 
 TASK = "lockstep.run_job"
 DEFAULT_QUEUE = "lockstep"
@@ -23,8 +27,10 @@ VISIBILITY_SECONDS = 60
 
 def make_app(url: str, queue: str = DEFAULT_QUEUE) -> Celery:
     """The application on the broker at ``url``; nothing is connected yet."""
-    app = Celery("lockstep", broker=url, set_as_current=False)
+    plain, tls = broker_connection(url)
+    app = Celery("lockstep", broker=plain, set_as_current=False)
     app.conf.update(
+        broker_use_ssl=tls,
         accept_content=["json"],
         task_serializer="json",
         result_backend=None,
@@ -39,6 +45,8 @@ def make_app(url: str, queue: str = DEFAULT_QUEUE) -> Celery:
             "unacked_restore_interval": 1,
             "unacked_restore_throttle": 1,
             "socket_connect_timeout": 5,
+            "queue_order_strategy": "priority",
+            "priority_steps": sorted(Priority),  # 0 goes first, as in the job table
         },
         broker_connection_retry=True,
         broker_connection_retry_on_startup=True,
@@ -52,19 +60,37 @@ def make_app(url: str, queue: str = DEFAULT_QUEUE) -> Celery:
     return app
 
 
+def broker_connection(url: str) -> tuple[str, dict[str, Any] | None]:
+    """The URL without its ``ssl_*`` options, and those as the transport takes them; None without TLS.
+
+    Certificates and host names are checked unless the URL says otherwise: by itself kombu takes ``rediss://`` as
+    TLS with anybody.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "rediss":
+        return url, None
+    options = dict(parse_qsl(parts.query))
+    tls: dict[str, Any] = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    tls["ssl_cert_reqs"] = ssl.CERT_NONE if tls.get("ssl_cert_reqs", "").lower() == "none" else ssl.CERT_REQUIRED
+    unchecked = tls["ssl_cert_reqs"] == ssl.CERT_NONE or tls.get("ssl_check_hostname", "").lower() == "false"
+    tls["ssl_check_hostname"] = not unchecked
+    rest = urlencode({name: value for name, value in options.items() if name not in tls})
+    return urlunsplit(parts._replace(query=rest)), tls
+
+
 class Publisher:
-    """Sends job ids to one queue."""
+    """Sends job ids: to its own queue, or to the queue of another host."""
 
     def __init__(self, url: str, queue: str = DEFAULT_QUEUE) -> None:
         self._app = make_app(url, queue)
         self._queue = queue
 
-    def send(self, job_id: str) -> None:
+    def send(self, job_id: str, queue: str = "", priority: int = Priority.INTERACTIVE) -> None:
         """Send one job id; ``BrokerError`` when the broker does not take it."""
         try:
-            self._app.send_task(TASK, args=[job_id], queue=self._queue, retry=False)
+            self._app.send_task(TASK, args=[job_id], queue=queue or self._queue, priority=priority, retry=False)
         except (OperationalError, OSError) as error:
-            raise BrokerError(f"the broker does not take a job: {error}", hint="is it running?") from error
+            raise BrokerError(f"the broker does not take a job: {redact(str(error))}", hint="is it running?") from error
 
     def drop_queue(self) -> None:
         """Delete a private queue and what is still in it."""
@@ -72,7 +98,7 @@ class Publisher:
             with self._app.connection_for_write() as connection:
                 connection.default_channel.queue_delete(self._queue)
         except (OperationalError, OSError) as error:
-            raise BrokerError(f"the broker does not answer: {error}", hint="is it running?") from error
+            raise BrokerError(f"the broker does not answer: {redact(str(error))}", hint="is it running?") from error
 
     def close(self) -> None:
         """Close the connections."""

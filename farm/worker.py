@@ -22,15 +22,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 
-from engine.contract.errors import LockstepError, UsageError
+from engine.contract.errors import ConfigError, LockstepError, StoreError, UsageError
 from farm import tasks
 from farm.attempt import run_job
 from farm.broker import URL_VARIABLE as BROKER_VARIABLE
 from farm.broker import check_url
+from farm.hosts import HOST_QUEUE
 from farm.jobs import Executor
-from farm.store.database import URL_VARIABLE as STORE_VARIABLE
+from farm.secrets import RedactingFormatter, read_secret, redact
+from farm.store import workers
 from farm.store.database import Store
 from farm.store.transitions import abandon_driver, lose_worker
+from farm.store.urls import URL_VARIABLE as STORE_VARIABLE
 from farm.watch import BrokerWatch
 
 DEFAULT_EXECUTOR = "farm.execution:execute_job"
@@ -70,6 +73,8 @@ class WorkerHost:
         self._store = Store(settings.store)  # opened for a moment where needed: no connection crosses a fork
         self._slots = Slots()
         self._stop = False
+        self._name = worker_name(os.getpid())
+        self._beat_at = 0.0
         # Slots hold the reading end only: it ends when this process does, however it dies
         self._parent_read, self._parent_write = os.pipe()
 
@@ -77,8 +82,18 @@ class WorkerHost:
         """Serve until SIGTERM or Ctrl-C (0), the gate's death (0) or slots that cannot live (1)."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
-        with self._store:
-            pass  # a store that cannot be used is told now, not by every slot
+        with self._store as store:  # a store that cannot be used is told now, not by every slot
+            if not self._is_private:
+                alone = self._settings.queue.startswith(HOST_QUEUE)
+                workers.join(store, self._name, self._settings.queue, self._settings.slots, alone=alone)
+        try:
+            return self._serve()
+        finally:
+            if not self._is_private:
+                with self._store as store:
+                    workers.leave(store, self._name)
+
+    def _serve(self) -> int:
         for _ in range(self._settings.slots):
             self._fork()
         while not self._stop and self._slots.quick_deaths < MAX_QUICK_DEATHS:
@@ -88,8 +103,25 @@ class WorkerHost:
                     abandon_driver(store, self._settings.queue)
                 return 0
             self._bury()
+            self._beat()
         self._drain()
         return 0 if self._stop else 1
+
+    @property
+    def _is_private(self) -> bool:
+        """Workers of one gate serve its own queue, and the gate itself watches them."""
+        return self._settings.fate_fd is not None
+
+    def _beat(self) -> None:
+        """Say in the store that this host is there."""
+        if self._is_private or time.monotonic() < self._beat_at:
+            return
+        self._beat_at = time.monotonic() + workers.BEAT_SECONDS
+        try:
+            with self._store as store:
+                workers.beat(store, self._name)
+        except StoreError as error:  # its slots find out for themselves
+            log.warning("not seen by others for a while: %s", error.message)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop = True
@@ -220,12 +252,31 @@ def load_executor(name: str) -> Executor:
     return executor
 
 
+def log_to_stderr() -> None:
+    """Log lines of this process and its slots, without passwords."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s pid=%(process)d %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def take_urls() -> tuple[str, str | None]:
+    """Broker and store (None: the default), taken out of the environment.
+
+    URLs hold passwords. Arguments are for all to see, and programs started for jobs inherit the environment.
+    """
+    broker, store = read_secret(BROKER_VARIABLE), read_secret(STORE_VARIABLE)
+    for variable in (BROKER_VARIABLE, STORE_VARIABLE):
+        os.environ.pop(variable, None)
+        os.environ.pop(f"{variable}_FILE", None)
+    if not broker:
+        raise ConfigError("no broker", hint=f"set {BROKER_VARIABLE}=redis://…, or {BROKER_VARIABLE}_FILE=FILE")
+    return check_url(broker), store
+
+
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m farm.worker", description="Run jobs of the farm on this host.")
     parser.add_argument("--executor", default=DEFAULT_EXECUTOR, help="MODULE:FUNCTION that runs a job")
     parser.add_argument("--concurrency", type=int, default=1, help="how many jobs at a time")
-    parser.add_argument("--broker", help=f"Redis URL; default ${BROKER_VARIABLE}")
-    parser.add_argument("--store", help=f"database URL; default ${STORE_VARIABLE}, else SQLite in the state folder")
     parser.add_argument("--queue", default=tasks.DEFAULT_QUEUE)
     parser.add_argument("--fate-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
@@ -234,27 +285,23 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, import, serve."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s pid=%(process)d %(message)s")
+    log_to_stderr()
     given = _arguments(argv)
-    # Taken out of the environment: URLs hold passwords, and programs started for jobs inherit the environment
-    variable = os.environ.pop(BROKER_VARIABLE, "")
-    broker = str(given.broker or variable)
-    store = os.environ.pop(STORE_VARIABLE, None)
     try:
-        if not broker:
-            raise UsageError("no broker", hint=f"give --broker redis://… or set {BROKER_VARIABLE}")
-        settings = Settings(
-            executor=load_executor(given.executor),
-            broker=check_url(broker),
-            queue=given.queue,
-            store=given.store or store,
-            slots=max(1, given.concurrency),
-            fate_fd=given.fate_fd,
-            ready_fd=given.ready_fd,
-        )
-        return WorkerHost(settings).run()
+        broker, store = take_urls()
+        return WorkerHost(
+            Settings(
+                executor=load_executor(given.executor),
+                broker=broker,
+                queue=given.queue,
+                store=store,
+                slots=max(1, given.concurrency),
+                fate_fd=given.fate_fd,
+                ready_fd=given.ready_fd,
+            )
+        ).run()
     except LockstepError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {redact(str(error))}", file=sys.stderr)
         return error.exit_code
 
 

@@ -15,9 +15,9 @@ from sqlalchemy import select as sql_select
 
 from engine.contract.errors import InfraError
 from farm.broker import URL_VARIABLE as BROKER_VARIABLE
-from farm.store.database import URL_VARIABLE as STORE_VARIABLE
 from farm.store.database import Store
 from farm.store.models import AttemptRow, JobRow, RunRow
+from farm.store.urls import URL_VARIABLE as STORE_VARIABLE
 
 DEFAULT_EXECUTOR = "farm.execution:execute_job"
 READY_SECONDS = 60.0
@@ -87,6 +87,8 @@ class Workers:
         command += ["--fate-fd", str(fate_read), "--ready-fd", str(ready_write)]
         # In the environment, not in the arguments: URLs hold passwords, and arguments are for all to see
         environment = os.environ | {BROKER_VARIABLE: self._broker, STORE_VARIABLE: self._store.url}
+        for variable in (BROKER_VARIABLE, STORE_VARIABLE):
+            environment.pop(f"{variable}_FILE", None)  # read already
         with self._log.open("ab") as log:
             self._host = subprocess.Popen(
                 command,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from ci.console import Console
 from ci.options import GateOptions
 from ci.table import verdict_table
 from engine.places import state_root
+from farm.jobs import Priority
+from farm.secrets import redact
 from farm.session import FarmSession
 
 
@@ -35,8 +38,14 @@ from farm.session import FarmSession
     "--devices", "devices_file", type=click.Path(path_type=Path), default=Path("devices.yaml"), show_default=True
 )
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out"), show_default=True, help="Folder of runs.")
+@click.option(
+    "--priority",
+    type=click.Choice([level.word for level in Priority]),
+    default=lambda: (Priority.PULL_REQUEST if os.environ.get("CI") == "true" else Priority.INTERACTIVE).word,
+    help="Whose turn it is on a device others want too; interactive unless given, pull-request where CI=true.",
+)
 @click.option("--quiet", is_flag=True, help="Only the verdict.")
-def command(devices_file: Path, out: Path, quiet: bool, **asked: object) -> int:
+def command(devices_file: Path, out: Path, priority: str, quiet: bool, **asked: object) -> int:
     """Build, deploy, run, compare every layer on every chip, report.
 
     \b
@@ -51,7 +60,8 @@ def command(devices_file: Path, out: Path, quiet: bool, **asked: object) -> int:
         root=Path.cwd(),
         devices_file=devices_file,
         out=out,
-        command="lockstep " + " ".join(sys.argv[1:]),
+        priority=Priority.of(priority),
+        command=redact("lockstep " + " ".join(sys.argv[1:])),
         **asked,  # type: ignore[arg-type]  # click's own types; the names are those of GateOptions
     )
     state_root().mkdir(parents=True, exist_ok=True)

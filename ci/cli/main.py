@@ -13,6 +13,7 @@ import click
 
 import ci.cli
 from engine.contract.errors import LockstepError
+from farm.secrets import redact
 
 _NOT_COMMANDS = {"main", "options"}
 
@@ -64,7 +65,7 @@ def main() -> None:
         code = 2
     except LockstepError as error:
         click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-        click.echo(str(error), err=True)
+        click.echo(redact(str(error)), err=True)
         code = error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -89,9 +90,9 @@ def _storage(error: OSError) -> int:
 
 def _unexpected(error: Exception) -> int:
     if os.environ.get("LOCKSTEP_TRACEBACK"):
-        traceback.print_exc()
+        click.echo(redact(traceback.format_exc()), err=True)
     click.echo(
-        f"error: an unexpected fault inside lockstep: {type(error).__name__}: {error}\n"
+        f"error: an unexpected fault inside lockstep: {type(error).__name__}: {redact(str(error))}\n"
         "  next: run again with LOCKSTEP_TRACEBACK=1 and report what it prints",
         err=True,
     )

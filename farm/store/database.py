@@ -1,13 +1,12 @@
 """The relational store: one engine, short transactions, migrated when opened. Sole importer of alembic.
 
-SQLite by default (``state_root()/lockstep.db``); ``LOCKSTEP_STORE_URL`` names any other database SQLAlchemy
-speaks to. ``docs/decisions/store-and-leases.md`` says why.
+SQLite by default (``state_root()/lockstep.db``); ``LOCKSTEP_STORE_URL`` names a PostgreSQL database, or any other that
+SQLAlchemy speaks to once its driver is installed. ``docs/decisions/store-and-leases.md`` says why.
 """
 
 from __future__ import annotations
 
 import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,22 +15,31 @@ from types import TracebackType
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from engine.contract.errors import ConfigError, StoreError
 from engine.places import state_root
+from farm.secrets import read_secret, redact, remember
+from farm.store.models import Base
+from farm.store.urls import URL_VARIABLE, connection, parse, shown
 
-URL_VARIABLE = "LOCKSTEP_STORE_URL"
 BUSY_SECONDS = 30
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0002"  # the newest revision in migrations/versions; a test compares
+HEAD = "0003"  # the newest revision in migrations/versions; a test compares
+
+
+def insert_ignoring(session: Session, table: type[Base]) -> Any:
+    """An INSERT that does nothing where the key is taken: what SQLite and PostgreSQL both have."""
+    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
+    return dialect.insert(table).on_conflict_do_nothing()
 
 
 def default_url() -> str:
     """``LOCKSTEP_STORE_URL``, else SQLite under the state folder."""
-    return os.environ.get(URL_VARIABLE) or f"sqlite:///{state_root() / 'lockstep.db'}"
+    return read_secret(URL_VARIABLE) or f"sqlite:///{state_root() / 'lockstep.db'}"
 
 
 class Store:
@@ -42,23 +50,25 @@ class Store:
     """
 
     def __init__(self, url: str | None = None, clock: Callable[[], float] = time.time) -> None:
-        self.url = url or default_url()
+        self.url = remember(url) or default_url()
         self.clock = clock
         self._engine: Engine | None = None
 
     def open(self) -> Store:
         """Connect, bring the tables to the newest form, return self. ``ConfigError``, ``StoreError``."""
-        url = _parsed(self.url)
+        url = parse(self.url)
         lock = _prepare_sqlite(url)
         try:
-            engine = create_engine(url, pool_pre_ping=lock is None)
+            plain, arguments = connection(url)
+            engine = create_engine(plain, pool_pre_ping=lock is None, connect_args=arguments)
             if url.get_backend_name() == "sqlite":
                 event.listen(engine, "connect", _tune_sqlite)
                 event.listen(engine, "begin", _begin_sqlite)
-            _migrate(engine, lock)
+            with _disposed_on_error(engine):
+                _migrate(engine, lock)
         except (ModuleNotFoundError, NoSuchModuleError) as error:
             raise ConfigError(
-                f"{_shown(url)}: no driver for this database: {error}", hint="install its driver into .venv"
+                f"{shown(url)}: no driver for this database: {error}", hint="install its driver into .venv"
             ) from error
         except SQLAlchemyError as error:
             raise _unusable(url, error) from error
@@ -101,22 +111,19 @@ class Store:
             raise _unusable(self._engine.url, error) from error
 
 
-def _parsed(text_url: str) -> URL:
-    try:
-        return make_url(text_url)
-    except ArgumentError as error:
-        raise ConfigError(
-            f"{URL_VARIABLE}: not a database URL", hint="for example postgresql+psycopg://user@host/lockstep"
-        ) from error
-
-
-def _shown(url: URL) -> str:
-    return url.render_as_string(hide_password=True)
-
-
 def _unusable(url: URL, error: SQLAlchemyError) -> StoreError:
-    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-    return StoreError(f"store {_shown(url)}: {reason}", hint="check its disk, its permissions and LOCKSTEP_STORE_URL")
+    return StoreError(
+        f"store {shown(url)}: {redact(_reason(error))}", hint="check its disk, its permissions and LOCKSTEP_STORE_URL"
+    )
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    """One line; PostgreSQL's driver gives the server's answer as fields, ``M`` is the message."""
+    original = getattr(error, "orig", None) or error
+    fields = original.args[0] if original.args else None
+    if isinstance(fields, dict) and "M" in fields:
+        return str(fields["M"])
+    return (str(original).splitlines() or [type(original).__name__])[0]
 
 
 def _prepare_sqlite(url: URL) -> Path | None:
@@ -157,6 +164,8 @@ def _revision(engine: Engine) -> str | None:
 
 def _migrate(engine: Engine, lock: Path | None) -> None:
     """Upgrade to HEAD, one opener at a time; alembic is only imported when there is something to do."""
+    if _revision(engine) == HEAD:
+        return
     with _alone(engine, lock):
         if _revision(engine) != HEAD:
             _upgrade(engine)
@@ -175,9 +184,19 @@ def _upgrade(engine: Engine) -> None:
             command.upgrade(config, "head")
     except CommandError as error:
         raise StoreError(
-            f"store {_shown(engine.url)} was written by a newer Lockstep: {error}",
+            f"store {shown(engine.url)} was written by a newer Lockstep: {error}",
             hint="update this checkout, or set LOCKSTEP_STATE to a folder of its own",
         ) from error
+
+
+@contextmanager
+def _disposed_on_error(engine: Engine) -> Iterator[None]:
+    """A store that could not be opened leaves no connection, and with it no lock, behind."""
+    try:
+        yield
+    except BaseException:
+        engine.dispose()
+        raise
 
 
 @contextmanager

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import secrets
+import socket
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import defer
+from sqlalchemy.orm import Session, defer
 
 from engine.contract.errors import StoreError
 from farm.jobs import AttemptView, JobError, JobSpec, JobStatus, JobView, Role, RunSpec
+from farm.secrets import redact
 from farm.store.database import Store
 from farm.store.models import AttemptRow, JobRow, RunRow
 
@@ -27,19 +31,30 @@ def create_run(store: Store, run: RunSpec, jobs: Sequence[JobSpec]) -> str:
         id=run_id,
         suite=run.suite,
         engine=run.engine,
-        command=run.command,
+        command=redact(run.command),
         status="running",
         driver="",
         created=now,
         seen=now,
         finished=None,
         payload=dict(run.payload),
+        priority=run.priority,
+        owner=run.owner or whoami(),
     )
     with store.write() as session:
         session.add(row)
         session.flush()
         session.add_all([_new_job(run_id, job, now) for job in jobs])
     return run_id
+
+
+def whoami() -> str:
+    """``user@host``: who asks for a run."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a uid without a name, as containers have
+        user = f"uid-{os.getuid()}"
+    return f"{user}@{socket.gethostname()}"[:255]
 
 
 def _new_job(run_id: str, job: JobSpec, now: float) -> JobRow:
@@ -62,6 +77,7 @@ def _new_job(run_id: str, job: JobSpec, now: float) -> JobRow:
         spec=dict(job.spec),
         result=None,
         error=None,
+        queue=job.queue,
     )
 
 
@@ -124,10 +140,20 @@ def attempts_of(store: Store, job_id: str) -> tuple[AttemptView, ...]:
 def run_status(store: Store, run_id: str) -> str:
     """running, done, cancelled or abandoned; ``StoreError`` for an unknown run."""
     with store.read() as session:
-        row = session.get(RunRow, run_id)
-        if row is None:
-            raise StoreError(f"run {run_id} is not in the store", hint="was the state folder deleted?")
-        return row.status
+        return _run(session, run_id).status
+
+
+def _run(session: Session, run_id: str) -> RunRow:
+    row = session.get(RunRow, run_id)
+    if row is None:
+        raise StoreError(f"run {run_id} is not in the store", hint="was the state folder deleted?")
+    return row
+
+
+def run_priority(store: Store, run_id: str) -> int:
+    """Whose turn it is: smaller goes first; ``StoreError`` for an unknown run."""
+    with store.read() as session:
+        return _run(session, run_id).priority
 
 
 def touch_run(store: Store, run_id: str, driver: str) -> None:
@@ -165,6 +191,7 @@ def view(row: JobRow, *, documents: bool = True) -> JobView:
         spec=row.spec if documents else {},
         result=row.result if documents else None,
         error=_error(row.error),
+        queue=row.queue,
     )
 
 

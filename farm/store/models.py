@@ -125,6 +125,19 @@ class LeaseRow(Base):
     expires: Mapped[float] = mapped_column(Float(53))
 
 
+class WorkerRow(Base):
+    """A worker host that serves a queue: who, with how many slots, and when it was last seen."""
+
+    __tablename__ = "workers"
+
+    name: Mapped[str] = mapped_column(String(255), primary_key=True)
+    queue: Mapped[str] = mapped_column(String(64), index=True)
+    slots: Mapped[int] = mapped_column(Integer)
+    owner: Mapped[str] = mapped_column(String(255))
+    started: Mapped[float] = mapped_column(Float(53))
+    seen: Mapped[float] = mapped_column(Float(53))
+
+
 class DeviceRow(Base):
     """The state of a device and who set it, why and since when. Without a row a device is ``ready``.
 

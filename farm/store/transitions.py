@@ -1,7 +1,8 @@
 """How a job moves: queued → running → done, failed or cancelled, and back to queued when an attempt is lost.
 
 Each function is one transaction. A job ends once: every transition out of ``running`` first proves that the
-attempt it speaks of is the job's present one.
+attempt it speaks of is the job's present one. Locks are taken in one order, jobs (by device and id) before devices,
+so that no two writers wait in a circle.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from engine.contract.errors import LeaseLost
@@ -19,6 +20,7 @@ from farm.leases import Lease
 from farm.store.database import Store
 from farm.store.jobs import RUN_STALE_SECONDS, finish_run, view
 from farm.store.models import AttemptRow, JobRow, RunRow
+from farm.store.turns import awaited_devices
 
 BUSY_DELAY_SECONDS = 0.2
 RETRY_DELAY_SECONDS = 0.2
@@ -42,11 +44,19 @@ class Claim:
 
 
 def reserve(store: Store, job_id: str) -> bool:
-    """Mark a queued job as sent to the queue, unless its device has another job outstanding in a living run."""
+    """Mark a queued job as sent to the queue.
+
+    False when its device has another job outstanding in a living run, or a job of a better priority waits for it.
+    """
     now = store.clock()
     with store.write() as session:
         row = _job(session, job_id)
-        if row is None or row.status != JobStatus.QUEUED or row.device in busy_devices(session, now, but=job_id):
+        if row is None or row.status != JobStatus.QUEUED:
+            return False
+        leases.lock(session, row.device)  # one controller at a time asks whether the device is free
+        priority = session.get_one(RunRow, row.run_id).priority
+        closed = busy_devices(session, now, but=job_id) | awaited_devices(session, now, priority, row.device)
+        if row.device in closed:
             return False
         row.dispatched = now
         return True
@@ -78,7 +88,8 @@ def busy_devices(session: Session, now: float, but: str = "") -> set[str]:
 def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
     """Start an attempt, or None: the job is not queued any more, its run is dead, or its device is busy.
 
-    A busy device sends the job back to the table with a later ``not_before``; no worker waits for it.
+    A device that is busy, or that a better job has come to wait for, sends the job back to the table with a later
+    ``not_before``; no worker waits for it.
     """
     now = store.clock()
     with store.write() as session:
@@ -89,7 +100,9 @@ def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
         if run.status != "running" or run.seen <= now - RUN_STALE_SECONDS:
             row.dispatched = None
             return None
-        lease = leases.acquire(session, row.device, worker, ttl, now)
+        lease = None
+        if row.device not in awaited_devices(session, now, run.priority, row.device):
+            lease = leases.acquire(session, row.device, worker, ttl, now)
         if lease is None:
             row.dispatched = None
             row.not_before = now + BUSY_DELAY_SECONDS
@@ -154,8 +167,7 @@ def reclaim(store: Store, run_id: str) -> None:
     """Take back a run's running jobs whose lease is over, and end those past their time."""
     now = store.clock()
     with store.write() as session:
-        query = select(JobRow).where(JobRow.run_id == run_id, JobRow.status == JobStatus.RUNNING).with_for_update()
-        for row in session.scalars(query):
+        for row in session.scalars(_locked(JobRow.run_id == run_id, JobRow.status == JobStatus.RUNNING)):
             attempt = session.get_one(AttemptRow, (row.id, row.attempts))
             if not leases.is_valid(session, row.device, attempt.token, now):
                 _lose(session, row, now, "its lease ended without a word")
@@ -171,6 +183,8 @@ def lose_worker(store: Store, worker: str) -> None:
             select(JobRow)
             .join(AttemptRow, (AttemptRow.job_id == JobRow.id) & (AttemptRow.number == JobRow.attempts))
             .where(AttemptRow.worker == worker, AttemptRow.outcome == "running", JobRow.status == JobStatus.RUNNING)
+            .order_by(JobRow.device, JobRow.id)
+            .with_for_update(of=JobRow)
         )
         for row in session.scalars(running):
             _lose(session, row, now, "its worker died")
@@ -182,12 +196,21 @@ def cancel_jobs(store: Store, run_id: str, reason: str) -> None:
     error = JobError(type="cancelled", message=reason, hint="start the run again")
     ended = [JobStatus.QUEUED, JobStatus.RUNNING]
     with store.write() as session:
-        query = select(JobRow).where(JobRow.run_id == run_id, JobRow.status.in_(ended)).with_for_update()
-        for row in session.scalars(query):
+        for row in session.scalars(_locked(JobRow.run_id == run_id, JobRow.status.in_(ended))):
             if row.status == JobStatus.RUNNING:
                 _end_attempt(session, row, "cancelled", now, error)
             row.error = error.to_json()
             _end_job(row, JobStatus.CANCELLED, now)
+
+
+def end_unserved(store: Store, run_id: str, queue: str, error: JobError) -> None:
+    """End the jobs of a run that still wait at a queue which nobody serves."""
+    now = store.clock()
+    with store.write() as session:
+        waiting = _locked(JobRow.run_id == run_id, JobRow.queue == queue, JobRow.status == JobStatus.QUEUED)
+        for row in session.scalars(waiting):
+            row.error = error.to_json()
+            _end_job(row, JobStatus.FAILED, now)
 
 
 def recover(store: Store) -> list[str]:
@@ -210,7 +233,12 @@ def _abandon(store: Store, which: ColumnElement[bool]) -> list[str]:
 
 
 def _job(session: Session, job_id: str) -> JobRow | None:
-    return session.get(JobRow, job_id, with_for_update=True)
+    return session.get(JobRow, job_id, with_for_update=True, populate_existing=True)
+
+
+def _locked(*which: ColumnElement[bool]) -> Select[JobRow]:
+    """Jobs, each locked until the transaction ends, in the one order in which everybody locks them."""
+    return select(JobRow).where(*which).order_by(JobRow.device, JobRow.id).with_for_update()
 
 
 def _mine(session: Session, claim: Claim, now: float) -> JobRow:

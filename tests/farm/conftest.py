@@ -12,6 +12,7 @@ import pytest
 from farm.jobs import JobSpec, RunSpec
 from farm.session import FarmSession
 from farm.store import Store, create_run
+from tests.farm.postgres import running_postgres
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -118,9 +119,40 @@ def clock():
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    """One real PostgreSQL for all tests that ask for it."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def fresh_url(request, tmp_path):
+    """An empty database of each kind; what is written for one must hold on the other."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'new' / 'lockstep.db'}"
+        return
+    server = request.getfixturevalue("postgres")
+    url = server.url(migrated=False)
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store_url(request, tmp_path):
+    """A database of each kind with all tables."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'lockstep.db'}"
+        return
+    server = request.getfixturevalue("postgres")
+    url = server.url()
+    yield url
+    server.drop(url)
+
+
 @pytest.fixture
-def store(tmp_path, clock):
-    with Store(f"sqlite:///{tmp_path / 'lockstep.db'}", clock) as store:
+def store(store_url, clock):
+    with Store(store_url, clock) as store:
         yield store
 
 

@@ -137,18 +137,18 @@ def test_the_users_own_redis_and_workers_are_used_and_nothing_is_started(farm, m
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "broker", "words"),
     [
-        (["--executor", "absent.module:f", "--broker", "redis://localhost"], "executor 'absent.module:f': No module"),
-        (["--executor", "json:absent", "--broker", "redis://localhost"], "has no attribute 'absent'"),
-        (["--executor", "json:__name__", "--broker", "redis://localhost"], "is not callable"),
-        (["--executor", "json:dumps"], "no broker"),
-        (["--executor", "json:dumps", "--broker", "redis://far.example"], "without a password"),
+        (["--executor", "absent.module:f"], "redis://localhost", "executor 'absent.module:f': No module"),
+        (["--executor", "json:absent"], "redis://localhost", "has no attribute 'absent'"),
+        (["--executor", "json:__name__"], "redis://localhost", "is not callable"),
+        (["--executor", "json:dumps"], "", "no broker"),
+        (["--executor", "json:dumps"], "redis://far.example", "without a password"),
     ],
 )
-def test_a_worker_started_wrongly_says_so(monkeypatch, capsys, arguments, words):
+def test_a_worker_started_wrongly_says_so(monkeypatch, capsys, arguments, broker, words):
     monkeypatch.setattr("logging.basicConfig", lambda **_: None)
-    monkeypatch.delenv("LOCKSTEP_BROKER_URL", raising=False)
+    monkeypatch.setenv("LOCKSTEP_BROKER_URL", broker)
     assert main(arguments) == 2
     told = capsys.readouterr().err
     assert words in told

@@ -1,4 +1,3 @@
-import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,13 +14,8 @@ from farm.store.database import HEAD, MIGRATIONS
 from farm.store.models import Base
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'new' / 'lockstep.db'}"
-
-
-def test_migrations_from_nothing_give_the_tables_of_the_models(url):
-    with Store(url) as store, store.read() as session:
+def test_migrations_from_nothing_give_the_tables_of_the_models(fresh_url):
+    with Store(fresh_url) as store, store.read() as session:
         context = MigrationContext.configure(session.connection())
         assert compare_metadata(context, Base.metadata) == []
         assert context.get_current_revision() == HEAD
@@ -33,21 +27,21 @@ def test_head_is_the_newest_migration():
     assert ScriptDirectory.from_config(config).get_current_head() == HEAD
 
 
-def test_many_openers_at_once_migrate_once(url):
+def test_many_openers_at_once_migrate_once(fresh_url):
     together = threading.Barrier(8)
 
     def open_and_count(_):
         together.wait()
-        with Store(url) as store, store.read() as session:
+        with Store(fresh_url) as store, store.read() as session:
             return session.connection().exec_driver_sql("SELECT count(*) FROM jobs").scalar()
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(open_and_count, range(8))) == [0] * 8
 
 
-def test_writers_at_once_wait_for_each_other(url):
+def test_writers_at_once_wait_for_each_other(fresh_url):
     def take_and_free(number):
-        with Store(url) as store:
+        with Store(fresh_url) as store:
             for _ in range(10):
                 with store.write() as session:
                     lease = leases.acquire(session, "d", f"w{number}", 10, 0.0)
@@ -58,13 +52,11 @@ def test_writers_at_once_wait_for_each_other(url):
         assert max(pool.map(take_and_free, range(4))) == 40
 
 
-def test_a_store_of_a_newer_lockstep_is_refused(url, tmp_path):
-    Store(url).open().close()
-    with sqlite3.connect(tmp_path / "new" / "lockstep.db") as raw:
-        raw.execute("UPDATE alembic_version SET version_num = '9999'")
-    raw.close()
+def test_a_store_of_a_newer_lockstep_is_refused(fresh_url):
+    with Store(fresh_url) as store, store.write() as session:
+        session.connection().exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreError, match=r"was written by a newer Lockstep(.|\n)*next: update this checkout"):
-        Store(url).open()
+        Store(fresh_url).open()
 
 
 def test_a_failed_transaction_leaves_nothing(store):
@@ -73,7 +65,7 @@ def test_a_failed_transaction_leaves_nothing(store):
             session.connection().exec_driver_sql("INSERT INTO leases VALUES ('d', 1, 'a', 0)")
             session.connection().exec_driver_sql("INSERT INTO absent VALUES (1)")
 
-    with pytest.raises(StoreError, match="no such table: absent"):
+    with pytest.raises(StoreError, match=r"no such table: absent|relation \"absent\" does not exist"):
         half_broken()
     with store.read() as session:
         assert session.connection().exec_driver_sql("SELECT count(*) FROM leases").scalar() == 0
@@ -105,6 +97,6 @@ def test_a_file_that_is_no_database_is_told(tmp_path):
         Store(f"sqlite:///{path}").open()
 
 
-def test_a_store_that_is_not_open_says_so(url):
-    with pytest.raises(StoreError, match="not open"), Store(url).read():
+def test_a_store_that_is_not_open_says_so(fresh_url):
+    with pytest.raises(StoreError, match="not open"), Store(fresh_url).read():
         pass

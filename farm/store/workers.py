@@ -1,0 +1,84 @@
+"""Which worker hosts are there, and which queues they serve: a row that its host renews."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import delete, select, update
+
+from engine.contract.errors import UsageError
+from farm.store.database import Store
+from farm.store.jobs import whoami
+from farm.store.models import WorkerRow
+
+BEAT_SECONDS = 3.0
+STALE_SECONDS = 15.0
+"""A worker host that was not seen for this long is not there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerView:
+    """One worker host. ``name`` is ``PID@HOSTNAME``; times are UTC seconds since 1970."""
+
+    name: str
+    queue: str
+    slots: int
+    owner: str
+    started: float
+    seen: float
+
+
+def join(store: Store, name: str, queue: str, slots: int, *, alone: bool) -> None:
+    """Say that ``name`` serves ``queue`` from now on; forget those of that queue that died.
+
+    ``alone``: the queue is a device host's, and a second server elsewhere would not have its devices:
+    ``UsageError`` when one is there.
+    """
+    now = store.clock()
+    with store.write() as session:
+        gone = WorkerRow.seen <= now - STALE_SECONDS
+        session.execute(delete(WorkerRow).where(WorkerRow.queue == queue, (WorkerRow.name == name) | gone))
+        other = session.scalars(select(WorkerRow).where(WorkerRow.queue == queue)).first() if alone else None
+        if other is not None:
+            raise UsageError(
+                f"{queue} is served already, by {other.name}",
+                hint=f"give this host a name of its own, or end the other; one that died is forgotten after "
+                f"{STALE_SECONDS:.0f} s",
+            )
+        session.add(WorkerRow(name=name, queue=queue, slots=slots, owner=whoami(), started=now, seen=now))
+
+
+def beat(store: Store, name: str) -> None:
+    """Still here."""
+    with store.write() as session:
+        session.execute(update(WorkerRow).where(WorkerRow.name == name).values(seen=store.clock()))
+
+
+def leave(store: Store, name: str) -> None:
+    """Ended in order."""
+    with store.write() as session:
+        session.execute(delete(WorkerRow).where(WorkerRow.name == name))
+
+
+def present(store: Store) -> tuple[WorkerView, ...]:
+    """The worker hosts that are there now, by queue."""
+    fresh = WorkerRow.seen > store.clock() - STALE_SECONDS
+    with store.read() as session:
+        rows = session.scalars(select(WorkerRow).where(fresh).order_by(WorkerRow.queue, WorkerRow.name))
+        return tuple(
+            WorkerView(
+                name=row.name,
+                queue=row.queue,
+                slots=row.slots,
+                owner=row.owner,
+                started=row.started,
+                seen=row.seen,
+            )
+            for row in rows
+        )
+
+
+def unserved(store: Store, queues: Collection[str]) -> set[str]:
+    """Those of ``queues`` that no worker host serves now."""
+    return set(queues) - {worker.queue for worker in present(store)}
