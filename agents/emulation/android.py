@@ -10,8 +10,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from agents.emulation import kernel
 from agents.emulation.boot import Boot
 from agents.emulation.spec import CPUS, Spec
+from agents.emulation.sysfiles import make_sys
 
 #: The user of `adb shell`, as on every Android.
 SHELL_USER = 2000
@@ -35,7 +37,6 @@ _PASSWD = f"root:x:0:0:root:/:/system/bin/sh\nshell:x:{SHELL_USER}:{SHELL_USER}:
 _GROUP = f"root:x:0:\nshell:x:{SHELL_USER}:\n"
 _FOLDERS = ("data/local/tmp", "data/tombstones", "data/emulation", "proc", "dev", "sys", "sdcard", "system/bin", "etc")
 _ANDROID_ABIS = {"x86-64": "x86_64", "arm64": "arm64-v8a"}
-_ZONES = (("cpu-0-0", 36500), ("gpuss-0", 34000), ("battery", 27100), ("skin-therm", 31200))
 
 
 def furnish(root: Path, spec: Spec) -> None:
@@ -55,11 +56,10 @@ def furnish(root: Path, spec: Spec) -> None:
     _fill_in(root / "data/emulation/getprop.txt", spec)
     (root / "etc/passwd").write_text(_PASSWD)
     (root / "etc/group").write_text(_GROUP)
-    (root / "data/emulation/boot_id").write_text("")
-    if not spec.cpu and spec.abi == "x86-64":
+    if spec.abi == "x86-64":
         shutil.copyfile("/proc/cpuinfo", root / "data/emulation/cpuinfo")
-    _make_sys(root / "sys")
-    if os.geteuid() == 0:
+    make_sys(root / "sys", battery=True)
+    if kernel.privileged():
         for folder in ("data/local", "data/local/tmp", "data/emulation", "data/tombstones"):
             os.chown(root / folder, SHELL_USER, SHELL_USER)
         for file in (root / "data/emulation").iterdir():
@@ -111,25 +111,3 @@ def _fill_in(path: Path, spec: Spec) -> None:
     for name, value in facts.items():
         text = text.replace("{" + name + "}", value)
     path.write_text(text)
-
-
-def _make_sys(sys: Path) -> None:
-    """Thermal zones, frequencies, battery: plain files in the units the kernel uses (m°C, kHz, 0.1 °C)."""
-    files: dict[str, object] = {}
-    for number, (kind, temperature) in enumerate(_ZONES):
-        zone = f"class/thermal/thermal_zone{number}"
-        files |= {f"{zone}/type": kind, f"{zone}/temp": temperature, f"{zone}/mode": "enabled"}
-    cores = os.cpu_count() or 1
-    every = "0" if cores == 1 else f"0-{cores - 1}"
-    files |= {f"devices/system/cpu/{name}": every for name in ("online", "possible", "present")}
-    for core in range(cores):
-        clock = f"devices/system/cpu/cpu{core}/cpufreq"
-        files |= {f"{clock}/{name}": 1_800_000 for name in ("scaling_cur_freq", "scaling_max_freq", "cpuinfo_max_freq")}
-        files |= {f"{clock}/{name}": 300_000 for name in ("scaling_min_freq", "cpuinfo_min_freq")}
-        files |= {f"{clock}/scaling_governor": "schedutil", f"devices/system/cpu/cpu{core}/online": 1}
-    battery = "class/power_supply/battery"
-    files |= {f"{battery}/capacity": 87, f"{battery}/temp": 271, f"{battery}/status": "Charging"}
-    for name, value in files.items():
-        path = sys / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{value}\n")

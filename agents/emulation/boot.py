@@ -11,8 +11,8 @@ class Boot:
     """How to make one device's root and which daemon runs in it. Paths in the device are absolute.
 
     ``lower`` is the shared tree under an overlay, "" when ``root`` itself holds a copy. ``interpreters`` map an ELF
-    machine (``aarch64``) to the emulator that runs it. ``bound`` shows a file of the device at another place (/proc),
-    ``noexec`` and ``sized`` (MiB) are file systems of their own. ``user`` is whom the daemon runs as.
+    machine (``aarch64``) to the emulator that runs it. ``bound`` shows a file of the device at another place (/proc);
+    ``noexec``, ``scratch`` and ``sized`` (MiB) are file systems of their own. ``user`` is whom the daemon runs as.
     """
 
     root: str
@@ -20,14 +20,15 @@ class Boot:
     upper: str
     work: str
     hostname: str
-    command: tuple[str, ...]
-    environment: dict[str, str]
-    port: int
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    port: int = 0
     user: int = 0
     rootless: bool = False
     interpreters: dict[str, str] = field(default_factory=dict)
     bound: dict[str, str] = field(default_factory=dict)
     noexec: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ()
     sized: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -38,6 +39,6 @@ class Boot:
     def from_json(cls, text: str) -> Boot:
         """The record again."""
         fields = json.loads(text)
-        for name in ("command", "noexec"):
+        for name in ("command", "noexec", "scratch"):
             fields[name] = tuple(fields[name])
         return cls(**fields)

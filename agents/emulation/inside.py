@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -54,7 +55,7 @@ def main(descriptor: int) -> None:
         step = what
 
     try:
-        _new_namespaces(line, boot)
+        _new_namespaces(line, boot, doing)
         child = os.fork()
         if child:
             line.close()
@@ -73,8 +74,9 @@ def _tell(line: socket.socket, message: dict[str, object], descriptors: tuple[in
     socket.send_fds(line, [json.dumps(message).encode()], descriptors)
 
 
-def _new_namespaces(line: socket.socket, boot: Boot) -> None:
+def _new_namespaces(line: socket.socket, boot: Boot, doing: Callable[[str], None]) -> None:
     """User namespace first; the supervisor says who is who in it, then the others belong to it."""
+    doing("user namespace")
     kernel.unshare(kernel.CLONE_NEWUSER)
     _tell(line, {"map": os.getpid()})
     if not line.recv(_LONGEST_MESSAGE):
@@ -83,6 +85,7 @@ def _new_namespaces(line: socket.socket, boot: Boot) -> None:
     os.setresuid(0, 0, 0)
     if not boot.rootless:
         os.setgroups([])
+    doing("namespaces")
     kernel.unshare(kernel.ALL_BUT_USER)
 
 
@@ -107,8 +110,12 @@ def _make_root(boot: Boot, doing: Callable[[str], None]) -> None:
     doing("mount")
     for place in boot.noexec:
         kernel.mount("tmpfs", root / place[1:], "tmpfs", kernel.MS_NOEXEC | kernel.MS_NOSUID, "mode=777")
+    for place in boot.scratch:
+        kernel.mount("tmpfs", root / place[1:], "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=1777")
     for place, megabytes in boot.sized.items():
         kernel.mount("tmpfs", root / place[1:], "tmpfs", kernel.MS_NOSUID, f"mode=777,size={megabytes}m")
+    (root / "dev/.boot_id").write_text(f"{uuid.uuid4()}\n")
+    kernel.bind(root / "dev/.boot_id", root / "proc/sys/kernel/random/boot_id")
     for place, shown in boot.bound.items():
         kernel.bind(root / shown[1:], root / place[1:])
     doing("network")

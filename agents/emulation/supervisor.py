@@ -154,13 +154,14 @@ class Supervisor:
     def _map_users(self, pid: int) -> None:
         """Root keeps every number as it is; anybody else is the device's root and nobody besides."""
         process = Path(f"/proc/{pid}")
+        maps = {"uid_map": "0 0 4294967295", "gid_map": "0 0 4294967295"}
         if self._boot.rootless:
-            (process / "setgroups").write_text("deny")
-            maps = (f"0 {os.geteuid()} 1", f"0 {os.getegid()} 1")
-        else:
-            maps = ("0 0 4294967295", "0 0 4294967295")
-        for name, text in zip(("uid_map", "gid_map"), maps, strict=True):
-            (process / name).write_text(text)
+            maps = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}
+        for name, text in maps.items():
+            try:
+                (process / name).write_text(text)
+            except OSError as error:
+                raise BootFailed("user namespace", error.errno or 0, str(error)) from error
 
 
 def _control_socket(folder: Path) -> socket.socket:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,14 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agents.emulation import android
-from agents.emulation.boot import Boot
+from agents.emulation import roots
+from agents.emulation.capabilities import explain
 from agents.emulation.processes import end, start_time
 from agents.emulation.spec import Spec
-from engine.contract.errors import DeviceUnavailable, LockstepError
-from engine.debian import Progress, silent, unpack
-from engine.places import cache_root, state_root
-from engine.toolchain import emulator, package_group
+from engine.contract.errors import DeviceUnavailable
+from engine.debian import Progress, silent
+from engine.places import state_root
 
 _ANSWER_SECONDS = 90.0
 _LONGEST_MESSAGE = 4096
@@ -101,7 +99,7 @@ class Unit:
             with suppress(DeviceUnavailable):
                 self._ask("down")
             end(self.pid, self.started)
-        remove_tree(self.folder)
+        roots.remove_tree(self.folder)
 
     def _ask(self, do: str, **details: object) -> dict[str, int | str]:
         answer: dict[str, int | str] = {}
@@ -127,28 +125,29 @@ class Unit:
 
 
 def start(spec: Spec, folder: Path, *, port: int = 0, orphan: str = "lives", progress: Progress = silent) -> Unit:
-    """Make a device in ``folder`` and wait until its daemon answers.
+    """Make a device in ``folder`` (what lay there is removed) and wait until its daemon answers.
 
-    ``orphan`` says whether it ``lives`` on when this process ends, or ``dies`` with it. Raises LockstepError that
-    names what the kernel does not allow.
+    ``orphan`` says whether it ``lives`` on when this process ends, or ``dies`` with it. Raises MissingToolError that
+    names what the kernel does not allow, or the package that cannot be had.
     """
-    tree = unpack(package_group(f"android-{spec.abi}"), cache_root(), progress)
-    for name in ("upper", "work", "root"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    boot = Boot(
-        root=str(folder / "root"),
-        lower=str(tree),
-        upper=str(folder / "upper"),
-        work=str(folder / "work"),
-        hostname=spec.name,
-        command=(),
-        environment={},
-        port=0,
-        rootless=os.geteuid() != 0,
-        interpreters={"aarch64": str(emulator("qemu-aarch64"))} if spec.abi == "arm64" else {},
-    )
-    android.furnish(folder / "upper", spec)
-    (folder / "boot.json").write_text(android.furnished(boot, spec).to_json())
+    tree = roots.tree_of(spec, progress)
+    unit, report = _launch(spec, folder, tree, port, orphan, overlay=True)
+    if report.get("failed") == "overlay":
+        progress(f"{spec.name}: no overlayfs here: copying its files")
+        unit, report = _launch(spec, folder, tree, port, orphan, overlay=False)
+    if unit is None:
+        log = (folder / "log").read_text(errors="replace")[-_LONGEST_MESSAGE:]
+        roots.remove_tree(folder)
+        raise explain(spec.name, report, log)
+    return unit
+
+
+def _launch(
+    spec: Spec, folder: Path, tree: Path, port: int, orphan: str, *, overlay: bool
+) -> tuple[Unit | None, dict[str, object]]:
+    roots.remove_tree(folder)
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "boot.json").write_text(roots.make_root(folder, tree, spec, overlay).to_json())
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "agents.emulation.supervisor", str(folder), str(port), orphan],
@@ -159,15 +158,15 @@ def start(spec: Spec, folder: Path, *, port: int = 0, orphan: str = "lives", pro
         )
     assert process.stdout is not None  # noqa: S101 - asked for above
     with process.stdout:
-        said = json.loads(process.stdout.readline() or b"{}")
+        said: dict[str, object] = json.loads(process.stdout.readline() or b"{}")
     if "port" not in said:
         process.wait()
-        raise LockstepError(f"{spec.name}: cannot start: {said or (folder / 'log').read_text()[-2000:]}")
-    unit = Unit(folder, spec, process.pid, start_time(process.pid), int(said["port"]))
-    process.returncode = 0  # it is not ours to wait for
+        return None, said
+    unit = Unit(folder, spec, process.pid, start_time(process.pid), int(str(said["port"])))
+    process.returncode = 0  # from here on it is known by its number and start time, not by this object
     facts = {"spec": asdict(spec), "pid": unit.pid, "started": unit.started, "port": unit.port}
     (folder / "unit.json").write_text(json.dumps(facts))
-    return unit
+    return unit, said
 
 
 @contextmanager
@@ -180,13 +179,3 @@ def _connected(folder: Path) -> Iterator[socket.socket]:
             yield line
     finally:
         os.close(handle)
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a device's files; overlayfs leaves a folder behind that allows nobody in."""
-    for base, names, _ in os.walk(folder):
-        for name in names:
-            path = Path(base) / name
-            if not path.is_symlink():
-                path.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
