@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-NATIVE = $(shell find engine/native -name '*.cpp' -o -name '*.h')
+NATIVE = $(shell find engine/native consistency/native -name '*.c' -o -name '*.cpp' -o -name '*.h')
 
 .PHONY: help setup gate test test-long lint format bench lock clean
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from agents.base import Blob
-from consistency.metrics import count_nonfinite, stats_from_arrays
+from consistency.metrics import count_nonfinite
+from consistency.metrics.measure import measure
 from consistency.thresholds import absolute_bound, profile
 from engine.contract.dtypes import ITEM_SIZES, decode
 from engine.contract.errors import ModelError, RunnerNonsense
@@ -23,6 +24,7 @@ from engine.contract.request import GoldenTensor, Limits, Request
 from engine.contract.result import LayerRecord, OutputRecord, RawStats, Result
 from engine.contract.trace import Trace, TraceLayer
 from engine.digest import file_sha256
+from farm import kernel
 from farm.casejob import CaseJob
 from farm.config import validate
 from farm.evidence import reference_layers
@@ -58,6 +60,7 @@ class Measurement:
         self.golden = Trace.load(Path(self.job.golden))
         self.canonical = Trace.load(Path(self.job.canonical)) if self.job.canonical else None
         self.expected = self._expected()
+        kernel.install()
 
     def run(self) -> dict[str, Any]:
         """Call the runner, fetch outputs nobody knows, ask for statistics where no digest matches."""
@@ -109,7 +112,7 @@ class Measurement:
 
     def _host_stats(self, data: bytes, reference: TraceLayer) -> dict[str, Any]:
         got = decode(data, reference.dtype, reference.shape)
-        return asdict(stats_from_arrays(got, self.golden.tensor(reference), self._bound(reference)))
+        return asdict(measure(got, self.golden.tensor(reference)).bounded(self._bound(reference)))
 
     def _bound(self, layer: TraceLayer) -> float:
         return absolute_bound(

@@ -6,9 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from consistency import words
-from consistency.tensors.records import Tensor
 
-_SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
 #: A constant is a constant up to the rounding of the numbers it was taken from.
 _ROUNDING = 1e-6
 _COLOURS = 3
@@ -16,15 +14,9 @@ _COLOURS = 3
 Floats = npt.NDArray[np.float64]
 
 
-def flushed(got: Tensor, ref: Tensor) -> str | None:
+def flushed(count: int, size: int) -> str | None:
     """``subnormal flush`` with the number of elements that are subnormal on one side and zero on the other."""
-    smallest = _SMALLEST_NORMAL.get(ref.dtype)
-    if smallest is None or got.values is None or ref.values is None:
-        return None
-    count = 0
-    for kept, zero in ((got.values, ref.values), (ref.values, got.values)):
-        count += int(np.count_nonzero((zero == 0) & (kept != 0) & (np.abs(kept) < smallest)))
-    return f"subnormal flush: {count} of {ref.values.size} elements" if count else None
+    return f"subnormal flush: {count} of {size} elements" if count else None
 
 
 def constant_offset(got: np.ndarray, ref: np.ndarray, scale: float | None) -> str | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import numpy as np
 
 from consistency import hints, words
-from consistency.metrics import count_nonfinite, metrics_from_stats, scale_of, stats_from_arrays, ulp_distance
-from consistency.metrics.mean import mean_abs
+from consistency.metrics import metrics_from_stats, ulp_distance
+from consistency.metrics.measure import Measurement, measure
 from consistency.metrics.nonfinite import nonfinite_kinds
 from consistency.records import Metrics, RuleOutcome, Stats
 from consistency.tensors import clues
@@ -36,15 +37,15 @@ class Pair:
 
     def judge(self) -> TensorVerdict:
         """Non-finite values first, then a constant output, then every rule of the profile."""
-        scale = scale_of(self._ref)
-        bounds = self.profile.bounds(self.ref.op, rule_type(self.ref.dtype), scale) or Bounds(0.0)
-        stats = stats_from_arrays(self._got, self._ref, bounds.max_abs)
-        metrics = metrics_from_stats(stats, scale)
-        found = count_nonfinite(self._got)
+        measured = self._measured
+        bounds = self.profile.bounds(self.ref.op, rule_type(self.ref.dtype), measured.scale) or Bounds(0.0)
+        stats = measured.bounded(bounds.max_abs)
+        metrics = metrics_from_stats(stats, measured.scale)
+        found = measured.got_nonfinite
         status, metric, reason, rule = self._decide(stats, metrics, bounds)
         numbers: dict[str, float | int | str | None] = {
             **asdict(metrics),
-            "mean_abs": mean_abs(self._got, self._ref),
+            "mean_abs": measured.mean_abs,
             "nan": found.nan,
             "pos_inf": found.pos_inf,
             "neg_inf": found.neg_inf,
@@ -64,8 +65,12 @@ class Pair:
             shape=self.ref.shape,
             inputs=self.ref.inputs,
             nonfinite=found,
-            span=_span(self._ref),
+            span=measured.span,
         )
+
+    @cached_property
+    def _measured(self) -> Measurement:
+        return measure(self._got, self._ref)
 
     @property
     def _ref(self) -> np.ndarray:
@@ -97,16 +102,17 @@ class Pair:
             return "pass", "differing", "empty"
         if stats.nonfinite_mismatch:
             return "fail", "nonfinite", self._nonfinite(stats)
-        if self._ref.dtype.kind == "f" and not np.isfinite(self._ref).any():
+        if self._measured.span is None:
             return "not_compared", "nonfinite", "no element is finite on either side: no number was compared"
         constant = self._constant(stats, bounds)
         return ("fail", "constant", constant) if constant else None
 
     def _nonfinite(self, stats: Stats) -> str:
         places = np.flatnonzero(nonfinite_kinds(self._got).reshape(-1) != nonfinite_kinds(self._ref).reshape(-1))
+        got, ref = self._measured.got_nonfinite, self._measured.ref_nonfinite
         return (
-            f"{words.nonfinite(count_nonfinite(self._got))} of {stats.count} elements where the reference has "
-            f"{words.nonfinite(count_nonfinite(self._ref))}; first unlike{words.place(int(places[0]), self.ref.shape)}"
+            f"{words.nonfinite(got)} of {stats.count} elements where the reference has {words.nonfinite(ref)}; "
+            f"first unlike{words.place(int(places[0]), self.ref.shape)}"
         )
 
     def _constant(self, stats: Stats, bounds: Bounds) -> str:
@@ -114,10 +120,10 @@ class Pair:
 
         A reference that varies by no more than ``atol`` (subnormals, cancelled zeros) is as good as constant.
         """
-        value = clues.constant_value(self._got)
-        span = _span(self._ref)
-        if value is None or span is None or stats.differing == 0 or count_nonfinite(self._ref).total:
+        span = self._measured.span
+        if not self._measured.constant or span is None or stats.differing == 0 or self._measured.ref_nonfinite.total:
             return ""
+        value = clues.constant_value(self._got)
         floor = bounds.atol if self._ref.dtype.kind == "f" else bounds.max_abs
         if span[1] - span[0] <= floor:
             return ""
@@ -139,14 +145,14 @@ class Pair:
         return "fail", "bits", reason, rule
 
     def _notes(self, stats: Stats, bounds: Bounds) -> str:
-        notes = [clues.flushed(self.got, self.ref), hints.systematic(stats, bounds.max_abs)]
+        notes = [clues.flushed(self._measured.flushed, self._ref.size), hints.systematic(stats, bounds.max_abs)]
         if self._ref.dtype.kind in "iu" and stats.differing:
             share = 100 * stats.differing / stats.count
             notes.append(
                 f"{stats.differing} of {stats.count} elements differ ({words.number(share)} %), "
                 f"by at most {words.number(stats.max_abs)}"
             )
-        if clues.constant_value(self._got) is not None:
+        if self._measured.constant and clues.constant_value(self._got) is not None:
             notes.append("constant output" + (" on both sides" if clues.constant_value(self._ref) else ""))
         return "; ".join(note for note in notes if note)
 
@@ -182,11 +188,6 @@ class Pair:
             clues.channel_swap(self._got, self._ref),
             clues.constant_offset(self._got, self._ref, steps[0] if steps else None),
             hints.scaled_by(metrics.cosine, metrics.norm_ratio),
-            clues.flushed(self.got, self.ref),
+            clues.flushed(self._measured.flushed, self._ref.size),
         ]
         return [cause for cause in causes if cause]
-
-
-def _span(values: np.ndarray) -> tuple[float, float] | None:
-    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    return (float(finite.min()), float(finite.max())) if finite.size else None

@@ -1,5 +1,6 @@
 #include "profiler/stats.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -47,15 +48,27 @@ double distance(T got, T ref) {
   }
 }
 
+constexpr int kLanes = 8;
+constexpr int64_t kBlock = 4096;
+
+// The five sums of a lane, in the order of RawStats.
+struct Sums {
+  double values[5] = {};
+
+  void add(const Sums& other) {
+    for (int sum = 0; sum < 5; ++sum) values[sum] += other.values[sum];
+  }
+};
+
+// What one pair adds to the sums; everything else goes to stats.
 template <typename T>
-void add_pair(T got, T ref, int64_t index, double bound, RawStats& stats) {
+Sums terms_of(T got, T ref, int64_t index, double bound, RawStats& stats) {
   const double g = widen(got), r = widen(ref);
-  const bool same_bits = std::memcmp(&got, &ref, sizeof(T)) == 0;
-  if (!same_bits && !(std::isnan(g) && std::isnan(r))) ++stats.differing;
+  if (std::memcmp(&got, &ref, sizeof(T)) != 0) ++stats.differing;
   if (!std::isfinite(g) || !std::isfinite(r)) {
     const bool mismatch = std::isnan(g) != std::isnan(r) || (!std::isnan(g) && g != r);
     if (mismatch) ++stats.nonfinite_mismatch, ++stats.over_bound;
-    return;
+    return {};
   }
   const double difference = distance(got, ref), size = std::fabs(difference);
   if (size > bound) ++stats.over_bound;
@@ -65,11 +78,16 @@ void add_pair(T got, T ref, int64_t index, double bound, RawStats& stats) {
     stats.worst_got = g;
     stats.worst_ref = r;
   }
-  stats.sum_diff += difference;
-  stats.sum_sq_diff += difference * difference;
-  stats.sum_sq_ref += r * r;
-  stats.sum_sq_got += g * g;
-  stats.dot += g * r;
+  return {{difference, difference * difference, r * r, g * g, g * r}};
+}
+
+// Lanes 0…7 folded in halves: (0+4 + 2+6) + (1+5 + 3+7).
+Sums fold(const Sums (&lanes)[kLanes]) {
+  Sums folded[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) folded[lane] = lanes[lane];
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) folded[lane].add(folded[lane + half]);
+  return folded[0];
 }
 
 template <typename T>
@@ -78,9 +96,17 @@ RawStats compare_as(const Tensor& got, const void* reference, double bound) {
   stats.count = got.count();
   const T* a = static_cast<const T*>(got.data);
   const T* b = static_cast<const T*>(reference);
-  for (int64_t i = 0; i < stats.count; ++i) add_pair(a[i], b[i], i, bound, stats);
-  for (double* sum :
-       {&stats.sum_diff, &stats.sum_sq_diff, &stats.sum_sq_ref, &stats.sum_sq_got, &stats.dot, &stats.max_abs}) {
+  Sums lanes[kLanes];
+  for (int64_t start = 0; start < stats.count; start += kBlock) {
+    const int64_t end = std::min(start + kBlock, stats.count);
+    Sums block[kLanes];
+    for (int64_t i = start; i < end; ++i) block[i % kLanes].add(terms_of(a[i], b[i], i, bound, stats));
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane].add(block[lane]);
+  }
+  const Sums total = fold(lanes);
+  double* const sums[] = {&stats.sum_diff, &stats.sum_sq_diff, &stats.sum_sq_ref, &stats.sum_sq_got, &stats.dot};
+  for (int sum = 0; sum < 5; ++sum) *sums[sum] = total.values[sum];
+  for (double* sum : {sums[0], sums[1], sums[2], sums[3], sums[4], &stats.max_abs}) {
     constexpr double kLargest = std::numeric_limits<double>::max();
     if (!(std::fabs(*sum) <= kLargest)) *sum = *sum < 0 ? -kLargest : kLargest;
   }

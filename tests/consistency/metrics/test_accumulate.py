@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from consistency.metrics import StatsAccumulator, stats_from_arrays
-from consistency.metrics.accumulate import BLOCK, LANES, lane_sums
+from consistency.metrics.accumulate import BLOCK, LANES, add_lanes
 
 FLOATS = st.sampled_from([np.float16, np.float32, np.float64])
 EXACT = st.sampled_from([np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64, np.bool_])
@@ -130,14 +130,18 @@ def test_chunks_change_no_bit(seed, cuts, size):
     assert stats_from_arrays(got, ref, 1e-5, chunk=cuts[0] if cuts else 7_777) == whole
 
 
-@pytest.mark.parametrize("size", [1, LANES - 1, LANES, 3 * LANES + 7, BLOCK])
-def test_rows_are_added_one_after_another(size):
+@pytest.mark.parametrize("size", [1, LANES - 1, LANES, 3 * LANES + 7, BLOCK, BLOCK + 1, 3 * BLOCK + 13])
+def test_rows_and_blocks_are_added_one_after_another(size):
     values = np.random.default_rng(size).normal(0, 1e6, size)
-    table = np.concatenate([values, np.zeros(-size % LANES)]).reshape(-1, LANES)
     total = np.zeros(LANES)
-    for row in table:
-        total += row
-    assert np.array_equal(lane_sums(values), total)
+    for start in range(0, size, BLOCK):
+        block = values[start : start + BLOCK]
+        rows = np.concatenate([block, np.zeros(-block.size % LANES)]).reshape(-1, LANES)
+        inside = np.zeros(LANES)
+        for row in rows:
+            inside += row
+        total += inside
+    assert np.array_equal(add_lanes(np.zeros(LANES), values), total)
 
 
 @given(pair=pairs(FLOATS | EXACT), bound=st.floats(0, 1e3))

@@ -1,8 +1,11 @@
 """Statistics against the golden, beside the same in numpy."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
+from consistency.metrics import stats_from_arrays
 from engine.models.export import export_refrt
 
 
@@ -39,6 +42,17 @@ def test_against_numpy(stats_of, noise):
     }.items():
         assert getattr(stats, name) == pytest.approx(want, rel=1e-12), name
     assert stats.nonfinite_mismatch == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("size", [1, 7, 4095, 4096, 4097, 20_011])
+def test_the_same_bits_as_on_the_host(stats_of, dtype, size):
+    rng = np.random.default_rng(size)
+    ref = (rng.standard_normal(size) * 90).astype(dtype)
+    got = (ref + rng.integers(0, 3, size).astype(dtype)).astype(dtype)
+    if dtype.startswith("float"):
+        got[size // 2], ref[size // 3] = np.nan, np.inf
+    assert asdict(stats_of(got, ref)) == asdict(stats_from_arrays(got, ref, 0.5))
 
 
 def test_equal_tensors(stats_of, noise):
