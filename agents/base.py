@@ -14,6 +14,7 @@ Layout of a device's folder::
 from __future__ import annotations
 
 import secrets
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +23,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from agents.tinyelf import tiny_program
-from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
+from engine.contract.errors import DeviceUnavailable, LeaseLost, StorageFull, TransferError
 
 #: Room that must stay free on the device after a transfer.
 RESERVE_BYTES = 64 * 1024 * 1024
 PREFLIGHT_SECONDS = 20.0
+#: How often a link that waits for a program looks whether it was interrupted.
+INTERRUPT_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Agent(ABC):
     name: str
     abi: str
     traffic: Traffic = field(default_factory=Traffic)
+    #: Set from another thread: the program that runs must end, and no other may start.
+    interrupted: threading.Event = field(init=False, default_factory=threading.Event)
 
     # -- hooks: what a link must fill ---------------------------------------------------------
 
@@ -101,7 +106,8 @@ class Agent(ABC):
 
     @abstractmethod
     def _execute(self, argv: Sequence[str], folder: str, env: Mapping[str, str], deadline: float) -> Completed:
-        """Run a program in ``folder`` (relative); on the deadline end it with all its children."""
+        """Run a program in ``folder`` (relative); end it with all its children on the deadline, or within about a
+        second once ``interrupted`` is set."""
 
     @abstractmethod
     def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
@@ -247,8 +253,19 @@ class Agent(ABC):
         return self._script(text, *arguments, seconds=seconds)
 
     def run(self, argv: Sequence[str], folder: str, env: Mapping[str, str], seconds: float) -> Completed:
-        """Run the runner in ``folder`` with a deadline."""
-        return self._execute(argv, folder, env, seconds)
+        """Run the runner in ``folder`` with a deadline; ``LeaseLost`` when it was interrupted."""
+        self._wanted()
+        done = self._execute(argv, folder, env, seconds)
+        self._wanted()
+        return done
+
+    def interrupt(self) -> None:
+        """End the program that runs on the device; may be called from any thread, and does not wait."""
+        self.interrupted.set()
+
+    def _wanted(self) -> None:
+        if self.interrupted.is_set():
+            raise LeaseLost(f"{self.name}: the job was taken away while it ran", device=self.name)
 
     def end_job(self, folder: str) -> None:
         """Remove what one call left behind."""

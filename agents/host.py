@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from agents.base import Agent, Completed
+from agents.base import INTERRUPT_SECONDS, Agent, Completed
 from agents.localshell import local_script
 from agents.probes.fingerprint import Fingerprint
 from agents.readings import Place, take
@@ -72,9 +72,12 @@ class HostAgent(Agent):
         begun = time.monotonic()
         timed_out = False
         try:
-            process.wait(timeout=deadline)
-        except subprocess.TimeoutExpired:
-            timed_out = True
+            while not timed_out and not self.interrupted.is_set():
+                left = begun + deadline - time.monotonic()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=max(0.0, min(left, INTERRUPT_SECONDS)))
+                    break
+                timed_out = left <= INTERRUPT_SECONDS
         finally:
             _end_group(process)
         return Completed(process.returncode, _tail(out), _tail(err), time.monotonic() - begun, timed_out)

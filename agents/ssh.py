@@ -54,7 +54,7 @@ class SshAgent(PosixAgent):
         return self._link.script(text, *arguments, seconds=seconds, stdin=stdin)
 
     def _supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
-        return self._link.supervised(text, *arguments, seconds=seconds)
+        return self._link.supervised(text, *arguments, seconds=seconds, stop=self.interrupted)
 
     def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
         self._make_parent(target)

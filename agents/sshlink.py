@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import paramiko
 
-from agents.base import Completed
+from agents.base import INTERRUPT_SECONDS, Completed
 from agents.sshlogin import CONNECT_SECONDS, Address, log_in
 from engine.contract.errors import DeviceUnavailable, TransferError
 
@@ -77,9 +77,9 @@ class SshLink:
             )
         return answer
 
-    def supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
-        """Run a script that ends its program when its standard input ends; that happens after ``seconds``."""
-        return self._run(text, arguments, seconds, None)
+    def supervised(self, text: str, *arguments: str, seconds: float, stop: threading.Event) -> Completed:
+        """Run a script that ends its program when its standard input ends: after ``seconds``, or at ``stop``."""
+        return self._run(text, arguments, seconds, None, stop)
 
     @contextmanager
     def files(self, doing: str, size: int = 0) -> Iterator[paramiko.SFTPClient]:
@@ -105,7 +105,14 @@ class SshLink:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def _run(self, text: str, arguments: Sequence[str], seconds: float, stdin: bytes | None) -> Completed:
+    def _run(
+        self,
+        text: str,
+        arguments: Sequence[str],
+        seconds: float,
+        stdin: bytes | None,
+        stop: threading.Event | None = None,
+    ) -> Completed:
         begun = time.monotonic()
         marker = secrets.token_hex(8)
         command = shlex.join(["exec", "sh", "-c", _SAY_MARKER + text, "lockstep", marker, *arguments])
@@ -116,7 +123,7 @@ class SshLink:
                 if stdin is not None:
                     channel.sendall(stdin)
                     channel.shutdown_write()
-                in_time = channel.status_event.wait(seconds)
+                in_time = _wait(channel.status_event, seconds, stop)
                 if not in_time:
                     channel.shutdown_write()
                     channel.status_event.wait(GRACE_SECONDS)
@@ -160,6 +167,20 @@ class SshLink:
             hint="is the device still on, and on the network? `lockstep doctor`, then run again",
             device=self.device,
         )
+
+
+def _wait(ended: threading.Event, seconds: float, stop: threading.Event | None) -> bool:
+    """True once ``ended`` is set; False after ``seconds``, or when ``stop`` is set first."""
+    if stop is None:
+        return ended.wait(seconds)
+    until = time.monotonic() + seconds
+    while not stop.is_set():
+        left = until - time.monotonic()
+        if ended.wait(max(0.0, min(left, INTERRUPT_SECONDS))):
+            return True
+        if left <= INTERRUPT_SECONDS:
+            return False
+    return ended.is_set()
 
 
 class _Tail:

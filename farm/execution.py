@@ -28,6 +28,7 @@ from farm import kernel
 from farm.casejob import CaseJob
 from farm.config import validate
 from farm.evidence import reference_layers
+from farm.interrupt import interruptible
 from farm.runnercall import RunnerCall, job_name, make_agent
 from farm.store.blobs import BlobStore
 
@@ -41,7 +42,7 @@ def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) 
     attempt = int(spec.get("attempt", 1))
     job = validate({key: value for key, value in spec.items() if key not in ("job", "attempt")}, CaseJob, "job")
     agent = make_agent(job)
-    with agent:
+    with agent, interruptible(agent, guard):
         agent.preflight()
         call = RunnerCall(job, agent, guard, attempt)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from agents.host import HostAgent
 from agents.local import LocalAgent
 from agents.readings import Place, all_probes, flat, take
 from agents.ssh import SshAgent
-from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
+from engine.contract.errors import DeviceUnavailable, LeaseLost, StorageFull, TransferError
 from engine.toolchain import emulator
 from tests.agents.sshd import running_sshd
 
@@ -128,6 +129,32 @@ def test_a_deadline_ends_a_program_and_its_children(agent: Agent, tmp_path: Path
     while Path(f"/proc/{child}/stat").exists() and " Z " not in Path(f"/proc/{child}/stat").read_text():
         assert time.monotonic() < until, "the child outlived its deadline"
         os.sched_yield()
+
+
+def test_an_interrupt_ends_a_program_that_hangs_and_no_other_starts(agent: Agent, tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+
+    def interrupt_once_it_runs() -> None:
+        until = time.monotonic() + 30
+        while not (mark.exists() and mark.read_text().endswith("\n")) and time.monotonic() < until:
+            time.sleep(0.02)
+        agent.interrupt()
+
+    other = threading.Thread(target=interrupt_once_it_runs)
+    other.start()
+    with pytest.raises(LeaseLost, match="the job was taken away while it ran"):
+        script(agent, f"sleep 600 & echo $! > {mark}; wait", seconds=300)
+    other.join()
+    child = int(mark.read_text())
+    until = time.monotonic() + 10
+    while Path(f"/proc/{child}/stat").exists() and " Z " not in Path(f"/proc/{child}/stat").read_text():
+        assert time.monotonic() < until, "the child outlived the interrupt"
+        os.sched_yield()
+    with pytest.raises(LeaseLost):
+        script(agent, f"touch {tmp_path}/started")
+    assert not (tmp_path / "started").exists()
+    agent.end_job("jobs/one")
+    assert not (tmp_path / "device" / "jobs" / "one").exists(), "what a job left behind can still be removed"
 
 
 def test_a_program_that_leaves_children_behind_leaves_none(agent: Agent, tmp_path: Path) -> None:
