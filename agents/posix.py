@@ -68,7 +68,8 @@ class PosixAgent(Agent):
         """Run a script that ends its program when its standard input ends, and keep that open for ``seconds``.
 
         After ``seconds``, or once ``interrupted`` is set, standard input is closed and the answer has ``timed_out``;
-        a link that dies closes it as well. Both streams are drained all the time and their tails kept. DeviceUnavailable when the link is lost.
+        a link that dies closes it as well. Both streams are drained all the time and their tails kept.
+        DeviceUnavailable when the link is lost.
         """
 
     # -- the device's folder --------------------------------------------------------------------

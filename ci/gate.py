@@ -23,6 +23,7 @@ from farm.jobs import JobSpec, Role, RunSpec, RunSummary
 from farm.references import canonical_trace
 from farm.session import FarmSession
 from farm.store.jobs import create_run
+from farm.store.runs import note_run
 from farm.suites import Case, find_suite, load_suite
 
 REFEREE = "refrt"
@@ -63,7 +64,9 @@ def run_gate(options: GateOptions, console: Console, farm: FarmSession) -> GateR
     left = [*selection.not_tested, *missing, *_unaffected(unaffected)]
     run = RunFolder(options, started, selection, head, base, matrix, outcomes, tuple(left), summary, slots)
     with phases.phase("report"):
-        return run.write(phases)
+        written = run.write(phases)
+        note_run(farm.store, summary.run_id, report=str((written.folder / "report" / "index.html").absolute()))
+        return written
 
 
 def _usable(

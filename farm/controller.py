@@ -14,6 +14,7 @@ from farm.hosts import WAIT_SECONDS, HostWatch
 from farm.jobs import JobStatus, JobView, Priority, RunSummary, RunUpdate
 from farm.store import Store, jobs_of
 from farm.store.jobs import fingerprint, finish_run, run_priority, touch_run
+from farm.store.runs import check_cancelled
 from farm.store.transitions import busy_devices, cancel_jobs, reclaim, reserve, unreserve
 from farm.store.turns import awaited_devices
 from farm.tasks import Publisher
@@ -57,8 +58,8 @@ class Controller:
     def run(self, run_id: str, on_update: Callable[[RunUpdate], None] = lambda _: None) -> RunSummary:
         """Drive ``run_id`` until every job has ended; on any exception (Ctrl-C too) what is left is cancelled.
 
-        ``on_update`` gets the whole table whenever a job changed. ``StoreError``, or ``BrokerError`` when the broker
-        stays away for two minutes.
+        ``on_update`` gets the whole table whenever a job changed. ``RunCancelled`` when somebody ended the run,
+        ``StoreError``, or ``BrokerError`` when the broker stays away for two minutes.
         """
         started = time.monotonic()
         try:
@@ -95,6 +96,7 @@ class Controller:
                 jobs = jobs_of(self._store, run_id, documents=False)
                 on_update(RunUpdate(run_id=run_id, jobs=jobs, notes=notes))
             if all(job.status.ended for job in jobs):
+                check_cancelled(self._store, run_id)
                 return
             self._dispatch(jobs)
             time.sleep(POLL_SECONDS)

@@ -77,7 +77,10 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """One run as planned; ``payload`` is free JSON kept with it; an empty ``owner`` is who plans it."""
+    """One run as planned; ``payload`` is free JSON kept with it; an empty ``owner`` is who plans it.
+
+    ``kind`` is gate or sweep; ``sweep``: the sweep that it is a part of.
+    """
 
     suite: str
     engine: str
@@ -85,6 +88,8 @@ class RunSpec:
     payload: Mapping[str, Any] = field(default_factory=dict)
     priority: int = Priority.INTERACTIVE
     owner: str = ""
+    kind: str = "gate"
+    sweep: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +98,8 @@ class JobSpec:
 
     ``position`` orders the jobs of one device; ``cost`` (seconds, a guess) lets the device with the most work
     left go first; ``timeout`` (seconds) ends an attempt that gives no result; ``spec`` is JSON for the executor;
-    ``queue`` is the queue of the host that reaches the device (empty: the run's own).
+    ``queue`` is the queue of the host that reaches the device (empty: the run's own);
+    ``content`` is a digest of what is run on what: of two jobs with the same one only one need run.
     """
 
     case: str
@@ -104,6 +110,7 @@ class JobSpec:
     timeout: float = 600.0
     spec: Mapping[str, Any] = field(default_factory=dict)
     queue: str = ""
+    content: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +178,41 @@ class JobView:
     result: dict[str, Any] | None = None
     error: JobError | None = None
     queue: str = ""
+    content: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """One run with the numbers of its jobs by status. Times are UTC seconds since 1970.
+
+    ``status``: running, done, cancelled or abandoned (the command that drove it died); a sweep is open until it is
+    done. ``seen`` is the last sign of life of the command that drives it.
+    """
+
+    id: str
+    kind: str
+    suite: str
+    engine: str
+    command: str
+    owner: str
+    priority: int
+    status: str
+    created: float
+    seen: float
+    finished: float | None
+    sweep: str | None
+    payload: Mapping[str, Any]
+    counts: Mapping[JobStatus, int]
+
+    @property
+    def total(self) -> int:
+        """How many jobs were planned."""
+        return sum(self.counts.values())
+
+    @property
+    def ended(self) -> int:
+        """How many jobs have ended."""
+        return sum(count for status, count in self.counts.items() if status.ended)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +228,7 @@ class AttemptView:
     ended: float | None
     outcome: str
     error: JobError | None
+    device: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,9 @@ from engine.contract.errors import LeaseLost
 from farm.store.database import insert_ignoring
 from farm.store.models import LeaseRow
 
+STOPPING = "stopping "
+"""How the holder of a revoked lease is shown until it has stopped."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
@@ -57,6 +60,17 @@ def release(session: Session, device: str, token: int) -> None:
     if row is not None and row.token == token:
         row.holder = ""
         row.expires = 0.0
+
+
+def revoke(session: Session, device: str, token: int) -> None:
+    """Take a lease from a holder that still works: it can neither renew it nor write under it any more.
+
+    Nobody else gets the device before that holder has stopped (``release``), or the time it had is over: its
+    program may still run there.
+    """
+    row = _locked(session, device)
+    if row is not None and row.token == token and row.holder:
+        row.holder = f"{STOPPING}{row.holder}"[:255]
 
 
 def is_valid(session: Session, device: str, token: int, now: float) -> bool:

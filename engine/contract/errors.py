@@ -22,6 +22,7 @@
         ├── TransferError            a file arrived with another hash, or not at all
         ├── StorageFull              host or device has no room
         ├── LeaseLost                another holder has the device now
+        ├── RunCancelled             somebody ended the run; who and why is in the message
         ├── BrokerError              the message broker cannot be reached
         └── StoreError               the relational store cannot be read or written
 """
@@ -142,6 +143,10 @@ class StorageFull(InfraError):
 
 class LeaseLost(InfraError):
     """Another holder has the device now; what this holder measured is not stored."""
+
+
+class RunCancelled(InfraError):
+    """Somebody ended the run before its jobs had ended."""
 
 
 class BrokerError(InfraError):

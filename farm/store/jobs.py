@@ -40,6 +40,8 @@ def create_run(store: Store, run: RunSpec, jobs: Sequence[JobSpec]) -> str:
         payload=dict(run.payload),
         priority=run.priority,
         owner=run.owner or whoami(),
+        kind=run.kind,
+        sweep=run.sweep,
     )
     with store.write() as session:
         session.add(row)
@@ -78,6 +80,7 @@ def _new_job(run_id: str, job: JobSpec, now: float) -> JobRow:
         result=None,
         error=None,
         queue=job.queue,
+        content=job.content,
     )
 
 
@@ -132,6 +135,7 @@ def attempts_of(store: Store, job_id: str) -> tuple[AttemptView, ...]:
                 ended=row.ended,
                 outcome=row.outcome,
                 error=_error(row.error),
+                device=row.device,
             )
             for row in session.scalars(query)
         )
@@ -192,6 +196,7 @@ def view(row: JobRow, *, documents: bool = True) -> JobView:
         result=row.result if documents else None,
         error=_error(row.error),
         queue=row.queue,
+        content=row.content,
     )
 
 

@@ -156,11 +156,12 @@ def fail(store: Store, claim: Claim, error: JobError, *, retry: bool) -> None:
 
 
 def acknowledge(store: Store, claim: Claim) -> None:
-    """The worker has stopped working on an attempt that was taken from it."""
+    """The worker has stopped working on an attempt that was taken from it: its device is free now."""
     with store.write() as session:
         attempt = session.get_one(AttemptRow, (claim.job.id, claim.attempt))
         if attempt.ended is None:
             attempt.ended = store.clock()
+        leases.release(session, claim.lease.device, claim.lease.token)
 
 
 def reclaim(store: Store, run_id: str) -> None:
@@ -188,19 +189,33 @@ def lose_worker(store: Store, worker: str) -> None:
         )
         for row in session.scalars(running):
             _lose(session, row, now, "its worker died")
+        stopping = (
+            select(AttemptRow, JobRow.device)
+            .join(JobRow, JobRow.id == AttemptRow.job_id)
+            .where(AttemptRow.worker == worker, AttemptRow.outcome.in_(TAKEN), AttemptRow.ended.is_(None))
+        )
+        for attempt, device in session.execute(stopping):
+            attempt.ended = now
+            leases.release(session, device, attempt.token)
 
 
 def cancel_jobs(store: Store, run_id: str, reason: str) -> None:
-    """End all jobs of a run that have not ended, and free their devices."""
-    now = store.clock()
-    error = JobError(type="cancelled", message=reason, hint="start the run again")
-    ended = [JobStatus.QUEUED, JobStatus.RUNNING]
+    """End all jobs of a run that have not ended; their devices are free once what runs there has stopped."""
     with store.write() as session:
-        for row in session.scalars(_locked(JobRow.run_id == run_id, JobRow.status.in_(ended))):
-            if row.status == JobStatus.RUNNING:
-                _end_attempt(session, row, "cancelled", now, error)
-            row.error = error.to_json()
-            _end_job(row, JobStatus.CANCELLED, now)
+        end_jobs(session, run_id, reason, store.clock())
+
+
+def end_jobs(session: Session, run_id: str, reason: str, now: float) -> int:
+    """The same inside a transaction of the caller; returns how many jobs that were."""
+    error = JobError(type="cancelled", message=reason, hint="start the run again")
+    open_still = [JobStatus.QUEUED, JobStatus.RUNNING]
+    rows = session.scalars(_locked(JobRow.run_id == run_id, JobRow.status.in_(open_still))).all()
+    for row in rows:
+        if row.status == JobStatus.RUNNING:
+            _end_attempt(session, row, "cancelled", now, error)
+        row.error = error.to_json()
+        _end_job(row, JobStatus.CANCELLED, now)
+    return len(rows)
 
 
 def end_unserved(store: Store, run_id: str, queue: str, error: JobError) -> None:
@@ -257,10 +272,12 @@ def _count(session: Session, job_id: str, outcome: str) -> int:
 def _end_attempt(session: Session, row: JobRow, outcome: str, now: float, error: JobError | None = None) -> None:
     attempt = session.get_one(AttemptRow, (row.id, row.attempts))
     attempt.outcome = outcome
-    if outcome not in TAKEN:
-        attempt.ended = now
     attempt.error = error.to_json() if error else None
-    leases.release(session, row.device, attempt.token)
+    if outcome in TAKEN:
+        leases.revoke(session, row.device, attempt.token)
+    else:
+        attempt.ended = now
+        leases.release(session, row.device, attempt.token)
     session.flush()
 
 

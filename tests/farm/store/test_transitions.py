@@ -126,7 +126,7 @@ def test_time_runs_out_and_the_worker_can_say_that_it_stopped(store, clock):
     assert attempts_of(store, a)[0].ended == clock()
 
 
-def test_cancelling_frees_the_device_and_ends_every_job(store):
+def test_cancelling_ends_every_job_and_frees_the_device_once_its_worker_has_stopped(store):
     run_id, (a, b) = plan(store, "d", "e")
     taken = claim(store, a, "w", TTL)
     cancel_jobs(store, run_id, "the run was stopped")
@@ -134,8 +134,34 @@ def test_cancelling_frees_the_device_and_ends_every_job(store):
     assert job(store, b).error.message == "the run was stopped"
     with pytest.raises(LeaseLost):
         finish(store, taken, {})
+    with pytest.raises(LeaseLost):
+        heartbeat(store, taken, TTL)
     _, (other,) = plan(store, "d")
+    assert claim(store, other, "w", TTL) is None, "a program may still run there"
+    acknowledge(store, taken)
     assert claim(store, other, "w", TTL)
+
+
+def test_a_worker_that_never_says_that_it_stopped_keeps_the_device_for_its_lease_at_most(store, clock):
+    run_id, (a,) = plan(store, "d")
+    assert claim(store, a, "w", TTL)
+    cancel_jobs(store, run_id, "the run was stopped")
+    _, (other,) = plan(store, "d")
+    clock.now += TTL - 0.1
+    assert claim(store, other, "v", TTL) is None
+    clock.now += 0.1
+    assert claim(store, other, "v", TTL)
+
+
+def test_a_worker_that_dies_while_it_stops_frees_its_device(store):
+    run_id, (a,) = plan(store, "d")
+    assert claim(store, a, "w", TTL)
+    cancel_jobs(store, run_id, "the run was stopped")
+    lose_worker(store, "w")
+    (tried,) = attempts_of(store, a)
+    assert (tried.outcome, tried.ended) == ("cancelled", store.clock())
+    _, (other,) = plan(store, "d")
+    assert claim(store, other, "v", TTL)
 
 
 def test_runs_whose_controller_died_are_abandoned(store, clock):
