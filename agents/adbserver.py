@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -63,6 +64,13 @@ def adb_binary() -> str:
     return str(path)
 
 
+def ask(connection: AdbConnection, service: str) -> None:
+    """Ask for one service and read that it is granted. Raises AdbError with the server's reason."""
+    data = service.encode(errors="surrogateescape")
+    connection.conn.sendall(f"{len(data):04x}".encode() + data)
+    connection.check_okay()
+
+
 class AdbServer:
     """A ``with`` block in which our server runs. ``folder`` is its state; the constructor does no I/O."""
 
@@ -105,10 +113,24 @@ class AdbServer:
 
     def devices(self) -> tuple[Listed, ...]:
         """All devices it knows, whatever their state."""
-        with self.client().make_connection() as connection:
-            connection.send_command("host:devices")
-            connection.check_okay()
-            return parse_devices(connection.read_string_block())
+        return parse_devices(self.query("host:devices"))
+
+    def query(self, service: str, seconds: float = ANSWER_SECONDS) -> str:
+        """The text it answers to a ``host…`` service. Raises AdbError with its reason."""
+        with self.client().make_connection(seconds) as connection:
+            ask(connection, service)
+            return str(connection.read_string_block())
+
+    @contextmanager
+    def stream(self, serial: str, service: str, seconds: float) -> Iterator[socket.socket]:
+        """A stream to one service of a device, opened within ``seconds``. Raises AdbError, OSError or EOFError."""
+        connection = self.client().make_connection(seconds)
+        # Its own way to close waits 10 ms, with every file and command.
+        with connection.conn:
+            ask(connection, f"host:tport:serial:{serial}")
+            connection.read_exact(8)  # the transport's id
+            ask(connection, service)
+            yield connection.conn
 
     def replaced_by(self) -> str | None:
         """The version of the server that took the place of ours, None while ours is there.

@@ -32,8 +32,9 @@ _FREE = 'df -Pk -- "$1"'
 
 # The program runs in a session of its own. Its supervisor ends that session when the program ends (children it left),
 # when the link is closed or dies (standard input ends) and, should the line be cut without a word, when the time is
-# up. $1 folder, $2 seconds, then the program with its environment as arguments of env. Android's own settings stay:
-# its linker and drivers look there.
+# up. Nothing it starts may hold standard input open when it ends: adbd tells no exit code before. $1 folder,
+# $2 seconds, then the program with its environment as arguments of env. Android's own settings stay: its linker and
+# drivers look there.
 _SUPERVISE = """
 mkdir -p -- "$1" && cd -- "$1" || exit 126
 limit=$2; shift 2
@@ -44,11 +45,14 @@ setsid env -i "PATH=$PATH" "HOME=$PWD" "TMPDIR=$PWD" LANG=C.UTF-8 \\
     "$@" 3<&- </dev/null &
 program=$!
 exec >/dev/null 2>&1
-{ timeout "$limit" cat <&3; kill -s KILL -- "-$program"; } &
+{ while read -r line; do :; done; kill -s KILL -- "-$program"; } <&3 &
 watcher=$!
+{ nap=; trap '[ -z "$nap" ] || kill "$nap"; exit' TERM; sleep "$limit" & nap=$!; wait "$nap"
+  kill -s KILL -- "-$program"; } 3<&- </dev/null &
+clock=$!
 wait "$program"
 status=$?
-kill "$watcher"
+kill "$watcher" "$clock"
 kill -s KILL -- "-$program"
 exit "$status"
 """

@@ -210,7 +210,7 @@ def listed_device(device: Device, abi: str | None, selection: Selection) -> dict
         "tier": device.tier,
         "abi": abi,
         "link": device.link.kind,
-        "emulated": not device.real,
+        "emulated": device.link.kind == "emulated",
         "required": device.name in selection.required_devices,
     }
 

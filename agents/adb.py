@@ -1,0 +1,78 @@
+"""An Android device, or a Linux board with adbd, over adb.
+
+``agents/adblink.py`` is the connection; only ``agents/adb*.py`` import adbutils. What the device must have: a POSIX
+shell, setsid, env, timeout, sha256sum, df, mkdir, mv and rm (toybox has them since Android 8). Nothing is installed.
+
+::
+
+    link: {kind: adb, serial: R58M12ABCDE, serials: ["192.168.7.31:5555"], folder: /data/local/tmp/lockstep}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.adblink import AdbLink
+from agents.base import AgentSpec, Completed
+from agents.posix import CONTROL_SECONDS, PosixAgent
+from engine.contract.errors import TransferError
+
+DEFAULT_FOLDER = "/data/local/tmp/lockstep"
+#: Where programs may run for the shell user, best first; the folder of the link comes before them.
+CANDIDATES = (DEFAULT_FOLDER, "/data/lockstep", "/tmp/lockstep")  # noqa: S108 - on the device
+
+# $1 folder, $2 file. Prints where the file really lies, if that is inside the folder and a regular file.
+_LOCATE = """
+path=$(readlink -f -- "$1/$2") && [ -f "$path" ] || exit 1
+case "$path" in "$1"/*) printf '%s\\n' "$path";; *) exit 1;; esac
+"""
+
+
+@dataclass
+class AdbAgent(PosixAgent):
+    """Drives a device over adb; ``serials`` are the links of one unit, best first."""
+
+    serials: tuple[str, ...] = ()
+    folder: str = DEFAULT_FOLDER
+    shell: str = ""
+
+    def __post_init__(self) -> None:
+        self._link = AdbLink(self.name, self.serials, self.shell)
+
+    def _connect(self) -> None:
+        self._link.open()
+        try:
+            self._open_folder(self.folder)
+        except BaseException:
+            self._link.close()
+            raise
+
+    def _disconnect(self) -> None:
+        self._link.close()
+
+    def _script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
+        return self._link.script(text, *arguments, seconds=seconds, stdin=stdin)
+
+    def _supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
+        return self._link.supervised(text, *arguments, seconds=seconds)
+
+    def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
+        try:
+            self._link.push(data, self._path(target), executable)
+        except TransferError:
+            self._remove(target)
+            raise
+
+    def _receive(self, source: str, limit: int) -> bytes:
+        found = self._script(_LOCATE, self._root, source, seconds=CONTROL_SECONDS)
+        if found.exit_code:
+            raise TransferError(f"{self.name}: no file {source}", device=self.name)
+        return self._link.pull(found.stdout.decode(errors="surrogateescape").removesuffix("\n"), limit)
+
+
+def make(spec: AgentSpec) -> AdbAgent:
+    """The agent of an ``adb`` link."""
+    link = spec.link
+    serials = tuple(dict.fromkeys([str(link["serial"]), *(str(more) for more in link.get("serials") or ())]))
+    return AdbAgent(spec.name, spec.abi, serials=serials, folder=str(link["folder"]))

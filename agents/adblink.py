@@ -1,0 +1,202 @@
+"""One adb link: commands and files with deadlines, every fault told with its reason; adbutils' errors end here.
+
+All calls go to our own server, each over a stream of its own. ``agents/adbreach.py`` chooses the serial and
+``agents/adbwatch.py`` notices a server that is another one, or a device that left for a moment.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from adbutils import AdbError
+
+from agents import adbshell, adbsync
+from agents.adblist import LOST, Listed, next_step
+from agents.adbreach import Route, Unit, reach
+from agents.adbserver import AdbServer
+from agents.adbwatch import Watch
+from agents.base import Completed
+from engine.contract.errors import DeviceUnavailable, TransferError
+
+#: How long our server may take to open a stream to a device.
+OPEN_SECONDS = 15.0
+#: Longest silence of a transfer, and a transfer slower than this is taken for a broken link.
+SILENCE_SECONDS = 30.0
+SLOWEST_BYTES_PER_SECOND = 200_000
+
+
+@dataclass
+class AdbLink:
+    """A connection to one unit; ``device`` is its name in messages, ``serials`` its links, best first.
+
+    The constructor does no I/O. ``shell`` forces a way to run commands: ``v2``, or ``exec`` and ``pty`` as old devices
+    have it; without it the device's own features decide.
+    """
+
+    device: str
+    serials: tuple[str, ...]
+    shell: str = ""
+    server: AdbServer = field(default_factory=AdbServer, repr=False)
+    route: Route = field(init=False, default=Route("", "", "", ""))
+    _watch: Watch | None = field(init=False, default=None, repr=False)
+    _unit: Unit | None = field(init=False, default=None, repr=False)
+    _lost: DeviceUnavailable | None = field(init=False, default=None, repr=False)
+
+    def open(self) -> None:
+        """Reach the unit. Raises DeviceUnavailable with the state of each serial and what to do about it."""
+        self._lost = None
+        self.server.__enter__()
+        try:
+            self.route = reach(self.server, self.device, self.serials, self.shell)
+            self._unit = Unit.claim(self.server.folder, self.route.hardware, self.device)
+            self._watch = Watch(self.server.client(), self.route.serial)
+        except (OSError, EOFError, AdbError) as error:
+            self.close()
+            raise self._gone(_reason(error)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of it; never raises."""
+        watch, self._watch = self._watch, None
+        unit, self._unit = self._unit, None
+        if watch is not None:
+            watch.close()
+        if unit is not None:
+            unit.close()
+        self.server.__exit__()
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    def script(self, text: str, *arguments: str, seconds: float, stdin: bytes | BinaryIO = b"") -> Completed:
+        """Run a constant POSIX shell script with ``arguments``; DeviceUnavailable when it does not end in time."""
+        stream = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
+        done = self._run(text, arguments, seconds, stream, adbshell.ANSWER_BYTES)
+        if done.timed_out:
+            raise DeviceUnavailable(
+                f"{self.device}: no answer within {seconds:.0f} s",
+                hint="is the device overloaded or its storage failing? `lockstep doctor`, then try again",
+                device=self.device,
+            )
+        return done
+
+    def supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
+        """Run a script that ends its program when its standard input ends; that happens after ``seconds``."""
+        return self._run(text, arguments, seconds, None, adbshell.TAIL_BYTES)
+
+    def _run(
+        self, text: str, arguments: tuple[str, ...], seconds: float, stdin: BinaryIO | None, keep: int
+    ) -> Completed:
+        given = ""
+        if self.route.shell != "v2":
+            given = "" if stdin is None else self._leave(stdin.read())
+            if len(text) > adbshell.LONGEST_PLAIN:
+                arguments = (self._leave(text.encode()), *arguments)
+                text = adbshell.FROM_FILE
+        return adbshell.run(
+            self.route.shell, self._stream, text, arguments, seconds=seconds, keep=keep, stdin=stdin, given=given
+        )
+
+    def _leave(self, data: bytes) -> str:
+        """A file on the device for a script to read and remove: a plain stream cannot tell the end of its input."""
+        path = f"{self.route.scratch}/.lockstep-{secrets.token_hex(8)}"
+        self.push(data, path, executable=False)
+        return path
+
+    # -- files --------------------------------------------------------------------------------------
+
+    def push(self, data: Path | bytes, path: str, executable: bool) -> None:
+        """Write one file. TransferError with the device's reason; DeviceUnavailable when the link is gone."""
+        size = len(data) if isinstance(data, bytes) else data.stat().st_size
+        with (
+            io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as stream,
+            self._stream("sync:") as connection,
+        ):
+            try:
+                adbsync.push(_line(connection, size), stream, path, executable)
+            except adbsync.Refused as error:
+                raise TransferError(
+                    f"{self.device}: cannot write {path}: {error}",
+                    hint="is its folder writable, and is there room?",
+                    device=self.device,
+                ) from error
+
+    def pull(self, path: str, limit: int) -> bytes:
+        """The bytes of one file; TransferError when absent or larger than ``limit``."""
+        with self._stream("sync:") as connection:
+            try:
+                return adbsync.pull(_line(connection, limit), path, limit)
+            except adbsync.Refused as error:
+                raise TransferError(f"{self.device}: cannot read {path}: {error}", device=self.device) from error
+            except adbsync.TooLarge as error:
+                raise TransferError(
+                    f"{self.device}: {path} is larger than {limit} bytes", device=self.device
+                ) from error
+
+    # -- one stream -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _stream(self, service: str) -> Iterator[socket.socket]:
+        """A stream to one service of the device; every fault of the link is a DeviceUnavailable."""
+        self._check()
+        try:
+            with self.server.stream(self.route.serial, service, OPEN_SECONDS) as stream:
+                yield stream
+        except adbshell.UnknownEnd as error:
+            raise self._gone("it does not tell how a command ended") from error
+        except (OSError, EOFError, AdbError, ValueError) as error:
+            raise self._gone(_reason(error)) from error
+        self._check()
+
+    def _check(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+        fault = self._watch.fault() if self._watch is not None else "it is not connected"
+        if fault:
+            raise self._gone(fault)
+
+    def _gone(self, reason: str) -> DeviceUnavailable:
+        """What became of the link; one that failed once is not used again, and says the same again."""
+        serial = self.route.serial
+        ours, other = self.server.endpoint.version, self.server.replaced_by()
+        if other is not None:
+            words = (
+                f"the adb server was replaced in the middle: {ours} before, {other} now; "
+                "nothing of this attempt is kept"
+            )
+            hint = "did another adb on this host end it? The attempt is repeated"
+        else:
+            listed = self._now()
+            words = f"the adb link {serial} was lost: {reason}; now it is {listed.state}"
+            if listed.usable:
+                words += " in the list, which may be stale"
+            hint = next_step(Listed(serial, "offline") if listed.usable else listed)
+        self._lost = DeviceUnavailable(f"{self.device}: {words}", hint=hint, device=self.device)
+        return self._lost
+
+    def _now(self) -> Listed:
+        try:
+            known = {listed.serial: listed for listed in self.server.devices()}
+        except (OSError, EOFError, AdbError):
+            known = {}
+        return known.get(self.route.serial, Listed(self.route.serial, LOST))
+
+
+def _line(connection: socket.socket, size: int) -> adbsync.Bounded:
+    return adbsync.Bounded(connection, SILENCE_SECONDS, SILENCE_SECONDS + size / SLOWEST_BYTES_PER_SECOND)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError) or "timeout" in str(error):
+        return "no answer in time"
+    if isinstance(error, EOFError) or not str(error):
+        return "it was cut"
+    return str(getattr(error, "strerror", None) or error)[:200]
