@@ -145,7 +145,7 @@ def coverage(matrix: Matrix, outcomes: Sequence[CaseOutcome], required: Sequence
     """Totals over the whole run; they equal the sums of the cases."""
     entries = [case_entry(outcome)["coverage"] for outcome in outcomes]
     tested = {outcome.device.name for outcome in outcomes if outcome.answer}
-    emulated = {device.name for device, _ in matrix.devices if device.link.kind == "emulated"}
+    emulated = {device.name for device, _ in matrix.devices if not device.real}
     fingerprints = [outcome.answer["fingerprint"] for outcome in outcomes if outcome.answer]
     return {
         "layers_paired": sum(entry["paired"] for entry in entries),

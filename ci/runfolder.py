@@ -210,7 +210,7 @@ def listed_device(device: Device, abi: str | None, selection: Selection) -> dict
         "tier": device.tier,
         "abi": abi,
         "link": device.link.kind,
-        "emulated": device.link.kind == "emulated",
+        "emulated": not device.real,
         "required": device.name in selection.required_devices,
     }
 

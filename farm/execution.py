@@ -216,7 +216,7 @@ class Measurement:
             "placement": effective.affinity or "any core",
             "tuning_cache": "none",
             "context": "shell",
-            "real_or_emulated": "emulated" if device.link.kind == "emulated" else "real",
+            "real_or_emulated": "real" if device.real else "emulated",
             **self.call.agent.facts(),
         }
 

@@ -19,8 +19,8 @@ _PATH = r"^[^-\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,1023}$"
 _FIELDS = {
     "emulated": {"emulator", "cpu"},
     "local": {"emulator"},  # refused by load_fleet, which says what to write instead
-    "ssh": {"host", "port", "user", "key", "known_hosts", "folder"},
-    "adb": {"serial", "serials", "folder"},
+    "ssh": {"host", "port", "user", "key", "known_hosts", "folder", "emulated"},
+    "adb": {"serial", "serials", "folder", "emulated"},
 }
 _ADB_FOLDER = "/data/local/tmp/lockstep"
 _SERIAL = r"^[A-Za-z0-9\[][A-Za-z0-9._:%\[\]-]{0,127}$"
@@ -32,7 +32,7 @@ class Link(Strict):
     ``cpu`` is qemu's CPU name; without it an emulated device runs natively on the host. Of an ssh link, ``key`` is a
     private key file (without it ssh-agent is asked) and ``folder`` the device's, relative to the user's home. Of an adb
     link, ``serial`` is a USB serial, ``HOST:PORT`` or ``emulator-PORT``, and ``serials`` are further links to the same
-    unit, tried in this order.
+    unit, tried in this order. ``emulated`` says that what answers there is no device (``lockstep emulate``).
     """
 
     kind: Literal["emulated", "local", "ssh", "adb"]
@@ -45,6 +45,7 @@ class Link(Strict):
     known_hosts: str = Field(default="~/.ssh/known_hosts", pattern=_PATH)
     folder: str = Field(default="lockstep", pattern=_PATH)
     serial: str | None = Field(default=None, pattern=_SERIAL)
+    emulated: bool = False
     serials: tuple[Annotated[str, StringConstraints(pattern=_SERIAL)], ...] = ()
 
     @model_validator(mode="before")
@@ -116,8 +117,13 @@ class Device(Strict):
 
     @property
     def emulated(self) -> bool:
-        """True when a CPU emulator stands in for the chip."""
-        return self.link.emulator is not None
+        """True when a CPU emulator may stand in for the chip."""
+        return self.link.emulator is not None or self.link.emulated
+
+    @property
+    def real(self) -> bool:
+        """True when it is the device that it is named for: reports count these apart from all others."""
+        return self.link.kind != "emulated" and not self.link.emulated
 
 
 class Fleet(Strict):

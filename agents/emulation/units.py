@@ -64,6 +64,16 @@ class Unit:
         return start_time(self.pid) == self.started
 
     @property
+    def alive(self) -> bool:
+        """True while the supervisor answers and the device's first process lives."""
+        if not self.running:
+            return False
+        try:
+            return bool(self.status().init)
+        except DeviceUnavailable:
+            return False
+
+    @property
     def root(self) -> Path:
         """The device's root as seen from the host, while it runs (a reboot makes another)."""
         return Path(f"/proc/{self.status().init}/root")

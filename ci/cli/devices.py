@@ -25,7 +25,7 @@ def command(devices_file: Path) -> int:
     hints = []
     for device in load_fleet(devices_file).devices:
         state, hint = _state(device)
-        kind = "emulated" if device.link.kind == "emulated" else "real"
+        kind = "real" if device.real else "emulated"
         link = device.link.emulator or device.link.kind
         table.add_row(device.name, state, device.tier, device.chip, device.model, ", ".join(device.abis), link, kind)
         if hint:
