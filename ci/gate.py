@@ -22,6 +22,7 @@ from farm.inventory import Device, load_fleet
 from farm.jobs import JobSpec, Role, RunSpec, RunSummary
 from farm.references import canonical_trace
 from farm.session import FarmSession
+from farm.sharing import publisher_for
 from farm.store.jobs import create_run
 from farm.store.runs import note_run
 from farm.suites import Case, find_suite, load_suite
@@ -37,6 +38,7 @@ def run_gate(options: GateOptions, console: Console, farm: FarmSession) -> GateR
     head = head_source(options.root, options.engine, options.artifacts)
     suite = load_suite(find_suite(options.root / "suites", options.suite))
     selection = select(options, load_fleet(options.devices_file), suite, head.manifest)
+    publisher_for(device for device, _ in selection.devices)  # what other hosts need is asked for before any work
     devices, emulators, missing = _usable(selection.devices)
     with phases.phase("models and golden traces"):
         cases = prepare_cases(suite, selection.cases, console.say)
@@ -78,7 +80,7 @@ def _usable(
     missing: list[NotTested] = []
     for device, abi in chosen:
         try:
-            if device.link.emulator:
+            if device.link.emulator and not device.at:  # another host has its own emulators
                 emulators[device.link.emulator] = str(emulator(device.link.emulator))
             usable.append((device, abi))
         except MissingToolError as error:

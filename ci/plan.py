@@ -13,6 +13,7 @@ from farm.casejob import BundleRef, CaseJob, FileRef
 from farm.hosts import host_queue
 from farm.inventory import Device, Link
 from farm.jobs import JobSpec, Role
+from farm.sharing import publisher_for
 
 #: Rough seconds per case, only to start the slowest devices first.
 NATIVE_COST, EMULATED_COST = 1.0, 10.0
@@ -71,13 +72,18 @@ def case_job(
 
 
 def plan(matrix: Matrix, head: EngineUnderTest, base: EngineUnderTest | None, role: Role = Role.HEAD) -> list[JobSpec]:
-    """All jobs, each device's in case order; base runs in turn with head on the same device."""
+    """All jobs, each device's in case order; base runs in turn with head on the same device.
+
+    Where workers are on other hosts, what the jobs need is published. ``ConfigError`` when it cannot be.
+    """
+    publisher = publisher_for(device for device, _ in matrix.devices)
     jobs = []
     for device, abi in matrix.devices:
         for index, prepared in enumerate(matrix.cases):
             turns = [(role, head)] + ([(Role.BASE, base)] if base and abi in base.bundles else [])
             for turn, (which, engine) in enumerate(turns):
-                jobs.append(_spec(case_job(matrix, engine, prepared, device, abi, str(which)), which, 2 * index + turn))
+                job = case_job(matrix, engine, prepared, device, abi, str(which))
+                jobs.append(_spec(publisher.share(job) if publisher else job, which, 2 * index + turn))
     return jobs
 
 

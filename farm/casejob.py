@@ -60,6 +60,8 @@ class CaseJob(Strict):
     inputs: tuple[InputRef, ...]
     golden: str = Field(description="folder of the golden trace")
     canonical: str | None = Field(default=None, description="folder of the canonical trace")
+    golden_files: str | None = Field(default=None, description="blob that lists the golden trace's files, when shared")
+    canonical_files: str | None = Field(default=None, description="the same of the canonical trace")
     profile: str
     backend: str = "cpu"
     precision: str = "fp32"

@@ -30,6 +30,7 @@ from farm.config import validate
 from farm.evidence import reference_layers
 from farm.interrupt import interruptible
 from farm.runnercall import RunnerCall, job_name, make_agent
+from farm.sharing import load_trace, localise
 from farm.store.blobs import BlobStore
 
 #: Largest single tensor that is fetched from a device.
@@ -41,6 +42,7 @@ def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) 
     del scratch
     attempt = int(spec.get("attempt", 1))
     job = validate({key: value for key, value in spec.items() if key not in ("job", "attempt")}, CaseJob, "job")
+    job = localise(job, BlobStore.configured())
     agent = make_agent(job)
     with agent, interruptible(agent, guard):
         agent.preflight()
@@ -58,8 +60,9 @@ class Measurement:
     def __init__(self, call: RunnerCall) -> None:
         self.call = call
         self.job = call.job
-        self.golden = Trace.load(Path(self.job.golden))
-        self.canonical = Trace.load(Path(self.job.canonical)) if self.job.canonical else None
+        blobs, job = BlobStore.configured(), self.job
+        self.golden = load_trace(job.golden, job.golden_files, blobs)
+        self.canonical = load_trace(job.canonical, job.canonical_files, blobs) if job.canonical else None
         self.expected = self._expected()
         kernel.install()
 
@@ -230,9 +233,8 @@ def _array(output: OutputRecord, data: bytes) -> np.ndarray:
 
 
 def _keep(data: bytes) -> str:
-    """Keep an output by content; returns where."""
-    store = BlobStore()
-    return str(store.get(store.put_bytes(data)))
+    """Keep an output by content, where who planned the run finds it; returns its digest."""
+    return BlobStore.configured().put_bytes(data)
 
 
 def _alike(got: LayerRecord | OutputRecord, reference: TraceLayer) -> bool:
@@ -250,7 +252,7 @@ def output_array(record: Mapping[str, Any], references: tuple[Trace | None, ...]
     if record.get("blob"):
         shape = tuple(int(size) for size in record["shape"])
         output = OutputRecord(record["name"], record["dtype"], shape, record["digest"], record["path"])
-        return _array(output, Path(record["blob"]).read_bytes())
+        return _array(output, BlobStore.configured().get(record["blob"]).read_bytes())
     for trace in references:
         layer = trace.by_id().get(record["name"]) if trace else None
         if trace is not None and layer is not None and layer.digest == record["digest"]:

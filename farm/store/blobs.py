@@ -9,21 +9,40 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from engine.contract.errors import InfraError, StorageFull, StoreError
 from engine.digest import file_sha256
 from engine.places import cache_root
+from farm.secrets import read_secret, redact
 
+if TYPE_CHECKING:
+    from farm.store.remote import RemoteBlobs
+
+URL_VARIABLE = "LOCKSTEP_BLOBS_URL"
 CHUNK = 1 << 20
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobStore:
-    """A folder of blobs, ``root/ab/abcdef…``; several processes may use it at once."""
+    """A folder of blobs, ``root/ab/abcdef…``; several processes may use it at once.
 
-    def __init__(self, root: Path | None = None) -> None:
+    With a ``remote`` the folder is the cache before it: what is put goes to both, what is missing is fetched.
+    """
+
+    def __init__(self, root: Path | None = None, remote: RemoteBlobs | None = None) -> None:
         self.root = root or cache_root() / "blobs"
+        self.remote = remote
+
+    @classmethod
+    def configured(cls) -> BlobStore:
+        """The cache's own folder, before the storage of ``LOCKSTEP_BLOBS_URL`` if that is set."""
+        url = read_secret(URL_VARIABLE)
+        if not url:
+            return cls()
+        from farm.store.remote import remote_at  # noqa: PLC0415 - most commands need no remote storage
+
+        return cls(remote=remote_at(url))
 
     def path(self, sha256: str) -> Path:
         """Where the blob is or would be; ``StoreError`` for what is no digest."""
@@ -40,26 +59,52 @@ class BlobStore:
         digest = hashlib.sha256(data).hexdigest()
         if not self.has(digest):
             self._place(lambda stream: digest if stream.write(data) == len(data) else "", expected=digest)
+        self._publish(self.path(digest), digest)
         return digest
 
     def put_file(self, source: Path, expected: str | None = None) -> str:
         """Keep a copy of ``source``; returns its SHA-256, ``StoreError`` unless it is ``expected``."""
-        if expected is not None and self.has(expected):
-            return expected
-        with source.open("rb") as incoming:
-            return self._place(lambda stream: _copy(incoming, stream), expected)
+        if expected is None or not self.has(expected):
+            with source.open("rb") as incoming:
+                expected = self._place(lambda stream: _copy(incoming, stream), expected)
+        self._publish(self.path(expected), expected)
+        return expected
+
+    def share_file(self, source: Path, expected: str) -> None:
+        """Bring a file of the cache to the remote without keeping a second copy here."""
+        if self.remote is not None and not self.remote.has(expected):
+            if file_sha256(source) != expected:
+                raise _another(expected, file_sha256(source))
+            self._publish(source, expected)
+
+    def _publish(self, source: Path, sha256: str) -> None:
+        if self.remote is not None:
+            self.remote.put(source, sha256)
 
     def get(self, sha256: str) -> Path:
         """The blob's path after its bytes were checked; a damaged blob is removed. ``StoreError`` when absent."""
         path = self.path(sha256)
-        if not path.is_file():
-            raise StoreError(f"blob {sha256[:12]}… is not in {self.root}", hint="run the command again to make it")
-        if file_sha256(path) != sha256:
+        damaged = path.is_file() and file_sha256(path) != sha256
+        if damaged:
             path.unlink(missing_ok=True)
-            raise StoreError(
-                f"blob {sha256[:12]}… was damaged on disk and is removed", hint="run the command again to make it"
-            )
-        return path
+        if path.is_file() or self._fetch(sha256):
+            return path
+        what = "was damaged on disk and is removed" if damaged else f"is not in {self.root}"
+        elsewhere = f" nor at {redact(self.remote.url)}" if self.remote is not None else ""
+        raise StoreError(f"blob {sha256[:12]}… {what}{elsewhere}", hint="run the command again to make it")
+
+    def _fetch(self, sha256: str) -> bool:
+        """Bring the blob from the remote; False when it is not there."""
+        if self.remote is None:
+            return False
+        remote = self.remote
+        with tempfile.TemporaryDirectory(prefix="lockstep-blob-") as folder:
+            incoming = Path(folder) / sha256
+            if not remote.get(sha256, incoming):
+                return False
+            with incoming.open("rb") as stream:
+                self._place(lambda outgoing: _copy(stream, outgoing), sha256)
+        return True
 
     def _place(self, fill: Callable[[IO[bytes]], str], expected: str | None) -> str:
         """Write to a temporary file beside the blobs, then give it its name in one step."""
@@ -72,10 +117,7 @@ class BlobStore:
                 stream.flush()
                 os.fsync(stream.fileno())
             if expected is not None and digest != expected:
-                raise StoreError(
-                    f"expected a file with SHA-256 {expected[:12]}…, got {digest[:12]}…",
-                    hint="the source changed or is damaged: fetch it again",
-                )
+                raise _another(expected, digest)
             final = self.path(digest)
             final.parent.mkdir(exist_ok=True)
             temporary.replace(final)
@@ -85,6 +127,13 @@ class BlobStore:
             if temporary is not None:
                 temporary.unlink(missing_ok=True)
         return digest
+
+
+def _another(expected: str, digest: str) -> StoreError:
+    return StoreError(
+        f"expected a file with SHA-256 {expected[:12]}…, got {digest[:12]}…",
+        hint="the source changed or is damaged: fetch it again",
+    )
 
 
 def _copy(incoming: IO[bytes], outgoing: IO[bytes]) -> str:
