@@ -6,6 +6,7 @@ Chip and product are what the device *says*; the fleet's own words for them stay
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -24,10 +25,7 @@ for key in Features 'CPU implementer' 'CPU variant' 'CPU part' 'CPU revision' Ha
 done
 echo @properties
 if command -v getprop >/dev/null; then
-    for key in ro.build.fingerprint ro.soc.manufacturer ro.soc.model ro.board.platform ro.hardware \
-        ro.product.manufacturer ro.product.model ro.product.cpu.abilist ro.hardware.egl ro.hardware.vulkan; do
-        echo "$key=$(getprop "$key")"
-    done
+    getprop | grep -E '^\[ro\.(build\.fingerprint|soc\.|board\.platform|hardware|product\.)[a-z.]*\]'
 fi
 echo @soc
 for name in machine family soc_id revision; do
@@ -92,7 +90,7 @@ def parse(text: str) -> Fingerprint | Unknown:
     """Read what ``SCRIPT`` printed."""
     found = sections(text, "@")
     cpu = pairs(found.get("cpu", []), ":")
-    told = {key: value for key, value in pairs(found.get("properties", []), "=").items() if value}
+    told = _properties(found.get("properties", []))
     features = next((cpu[key] for key in ("flags", "Features", "isa") if cpu.get(key)), "")
     os_release = pairs(found.get("os", []), "=")
     facts = {
@@ -113,6 +111,12 @@ def parse(text: str) -> Fingerprint | Unknown:
         **{name: words(value) or "unknown" for name, value in facts.items()},
         **{name: words(value) or "none" for name, value in extras.items()},
     )
+
+
+def _properties(told: list[str]) -> dict[str, str]:
+    """Android's ``[name]: [value]``; an empty value is none."""
+    matches = (re.fullmatch(r"\[([^]]+)\]: \[(.+)\]", line) for line in told)
+    return {match[1]: match[2] for match in matches if match}
 
 
 def _soc(told: Mapping[str, str], soc: Mapping[str, str], compatible: list[str], cpu: Mapping[str, str]) -> str:

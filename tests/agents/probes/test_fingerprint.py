@@ -23,16 +23,16 @@ aarch64
 @cpu
 {cpu}
 @properties
-ro.build.fingerprint=acme/rocket/rocket:14/UP1A.231005.007/1:user/release-keys
-ro.soc.manufacturer=QTI
-ro.soc.model=SM8550
-ro.board.platform=kalama
-ro.hardware=qcom
-ro.product.manufacturer=Acme
-ro.product.model=Rocket 9
-ro.product.cpu.abilist=arm64-v8a,armeabi-v7a
-ro.hardware.egl=adreno
-ro.hardware.vulkan=adreno
+[ro.build.fingerprint]: [acme/rocket/rocket:14/UP1A.231005.007/1:user/release-keys]
+[ro.soc.manufacturer]: [QTI]
+[ro.soc.model]: [SM8550]
+[ro.board.platform]: [kalama]
+[ro.hardware]: [qcom]
+[ro.product.manufacturer]: [Acme]
+[ro.product.model]: [Rocket 9]
+[ro.product.cpu.abilist]: [arm64-v8a,armeabi-v7a]
+[ro.hardware.egl]: [adreno]
+[ro.hardware.vulkan]: [adreno]
 @soc
 @compatible
 @model
@@ -74,9 +74,9 @@ def test_a_phone_tells_chip_product_build_and_drivers(sample: Sample, ending: st
 @pytest.mark.parametrize(
     ("properties", "soc"),
     [
-        ("ro.soc.model=Tensor G3\nro.soc.manufacturer=Google\nro.board.platform=zuma\n", "Google Tensor G3"),
-        ("ro.soc.model=\nro.soc.manufacturer=\nro.board.platform=msm8998\nro.hardware=qcom\n", "msm8998"),
-        ("ro.hardware=mt6765\n", "mt6765"),
+        ("[ro.soc.model]: [Tensor G3]\n[ro.soc.manufacturer]: [Google]\n[ro.hardware]: [zuma]\n", "Google Tensor G3"),
+        ("[ro.soc.model]: []\n[ro.board.platform]: [msm8998]\n[ro.hardware]: [qcom]\n", "msm8998"),
+        ("[ro.hardware]: [mt6765]\n", "mt6765"),
     ],
 )
 def test_old_releases_name_the_chip_elsewhere(properties: str, soc: str) -> None:
@@ -117,7 +117,7 @@ def test_a_device_that_tells_nothing_is_unknown_not_an_error() -> None:
 
 @given(st.text())
 def test_no_text_breaks_the_parser_and_no_fact_is_long(text: str) -> None:
-    for told in (text, f"@cpu\n{text}", f"@properties\nro.soc.model={text}", f"@gpu\n{text}"):
+    for told in (text, f"@cpu\n{text}", f"@properties\n[ro.soc.model]: [{text}]", f"@gpu\n{text}"):
         assert all(fact and fact.isprintable() and len(fact) <= LONGEST for fact in facts(told).values())
 
 
@@ -162,9 +162,14 @@ def test_a_board_is_read_in_the_shells_of_devices(shell: Shell, tmp_path: Path, 
 
 
 def test_a_phone_is_asked_in_the_shells_of_devices(shell: Shell, tmp_path: Path) -> None:
-    shell.add_command("getprop", 'case $1 in ro.soc.model) echo SM8550 ;; ro.product.model) echo "Rocket 9" ;; esac\n')
+    shell.add_command(
+        "getprop",
+        "echo '[dalvik.vm.x]: [1]'; echo '[ro.soc.model]: [SM8550]'; "
+        "echo '[ro.product.model]: [Rocket 9]'; echo '[ro.product.cpu.abilist]: [arm64-v8a]'\n",
+    )
     shell.add_command("dumpsys", "echo; echo 'GLES: ARM, Mali-G78, OpenGL ES 3.2 v1.r38p1'; echo 'GLES: again'\n")
     reading = take(shell.script, ["fingerprint"], Place("/", str(tmp_path), str(tmp_path)))["fingerprint"]
     assert isinstance(reading, Fingerprint)
     assert (reading.soc, reading.product) == ("SM8550", "Rocket 9")
+    assert reading.abis == "arm64-v8a"
     assert reading.gpu == "GLES: ARM, Mali-G78, OpenGL ES 3.2 v1.r38p1"
