@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.contract.errors import InfraError, LeaseLost, LockstepError, StoreError
+from farm.health import names_of
 from farm.jobs import Executor, JobError
 from farm.store.database import Store
 from farm.store.transitions import Claim, acknowledge, claim, fail, finish, heartbeat
@@ -45,7 +46,7 @@ def run_job(
         with Heartbeat(store, claimed, ttl, on_stuck) as pulse:
             outcome = _execute(claimed, execute, pulse.guard, where)
         if isinstance(outcome, JobError):
-            fail(store, claimed, outcome, retry=outcome.type in _RETRIED)
+            fail(store, claimed, outcome, retry=outcome.type in names_of(InfraError))
         else:
             finish(store, claimed, outcome)
         log.info("%s ended", where)
@@ -54,16 +55,10 @@ def run_job(
         acknowledge(store, claimed)
 
 
-def _names(kind: type[LockstepError]) -> set[str]:
-    return {kind.__name__}.union(*(_names(child) for child in kind.__subclasses__()))
-
-
-_RETRIED = _names(InfraError)
-
-
 def _execute(claimed: Claim, execute: Executor, guard: Callable[[], None], where: str) -> dict[str, Any] | JobError:
     """The executor's answer or the record of its error; ``LeaseLost`` when our own lease is over."""
-    spec = dict(claimed.job.spec) | {"job": claimed.job.id, "attempt": claimed.attempt}
+    spec = {key: value for key, value in claimed.job.spec.items() if key != "planned"}
+    spec |= {"job": claimed.job.id, "attempt": claimed.attempt, "leftovers": not claimed.lease.clean}
     try:
         with tempfile.TemporaryDirectory(prefix="lockstep-job-", ignore_cleanup_errors=True) as scratch:
             result = execute(spec, Path(scratch), guard)

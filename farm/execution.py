@@ -35,13 +35,15 @@ from farm.store.blobs import BlobStore
 
 #: Largest single tensor that is fetched from a device.
 MAX_TENSOR_BYTES = 1 << 30
+#: What the farm adds to a job's spec.
+_FROM_THE_FARM = ("job", "attempt", "leftovers")
 
 
 def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) -> dict[str, Any]:
     """Run one ``CaseJob``; the answer is JSON (see ``_answer``)."""
     del scratch
     attempt = int(spec.get("attempt", 1))
-    job = validate({key: value for key, value in spec.items() if key not in ("job", "attempt")}, CaseJob, "job")
+    job = validate({key: value for key, value in spec.items() if key not in _FROM_THE_FARM}, CaseJob, "job")
     job = localise(job, BlobStore.configured())
     agent = make_agent(job)
     with agent, interruptible(agent, guard):

@@ -26,7 +26,8 @@ Guard = Callable[[], None]
 """Raises ``LeaseLost`` once the device belongs to another holder, or the job was cancelled or timed out."""
 
 Executor = Callable[[dict[str, Any], Path, Guard], dict[str, Any]]
-"""``execute(spec, scratch, guard)``: ``spec`` is ``JobSpec.spec`` plus ``job`` (id) and ``attempt`` (from 1);
+"""``execute(spec, scratch, guard)``: ``spec`` is ``JobSpec.spec`` plus ``job`` (id), ``attempt`` (from 1) and
+``leftovers`` (True: the holder before did not give the device back; remove its folders and programs first);
 ``scratch`` an empty private folder, removed afterwards; the answer must be JSON. Call ``guard`` before each
 step that touches the device."""
 
@@ -77,9 +78,11 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """One run as planned; ``payload`` is free JSON kept with it; an empty ``owner`` is who plans it.
+    """One run as planned; ``payload`` is JSON kept with it; an empty ``owner`` is who plans it.
 
-    ``kind`` is gate or sweep; ``sweep``: the sweep that it is a part of.
+    ``kind`` is gate or sweep; ``sweep``: the sweep that it is a part of. Of the payload the farm itself reads
+    ``units``, the devices that can stand in for each other (``farm/store/units.py``), and ``health``, how patient it
+    is with a device that fails (``farm/health.py``).
     """
 
     suite: str
@@ -100,6 +103,7 @@ class JobSpec:
     left go first; ``timeout`` (seconds) ends an attempt that gives no result; ``spec`` is JSON for the executor;
     ``queue`` is the queue of the host that reaches the device (empty: the run's own);
     ``content`` is a digest of what is run on what: of two jobs with the same one only one need run.
+    ``spec["planned"]`` names the device that the job speaks for, where that is not the one it runs on.
     """
 
     case: str
@@ -157,7 +161,10 @@ class JobError:
 
 @dataclass(frozen=True, kw_only=True)
 class JobView:
-    """One row of the job table. Times are UTC seconds since 1970; ``result`` only when ``done``."""
+    """One row of the job table. Times are UTC seconds since 1970; ``result`` only when ``done``.
+
+    ``device`` is the unit it runs on. ``tries`` are its attempts, read together with the documents.
+    """
 
     id: str
     run_id: str
@@ -179,6 +186,12 @@ class JobView:
     error: JobError | None = None
     queue: str = ""
     content: str = ""
+    tries: tuple[AttemptView, ...] = ()
+
+    @property
+    def planned(self) -> str:
+        """The device that it was planned for and speaks for; needs the job's documents."""
+        return str(self.spec.get("planned", self.device))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,8 +272,8 @@ class RunSummary:
     jobs: tuple[JobView, ...]
 
     def of(self, case: str, device: str, role: Role = Role.HEAD) -> JobView | None:
-        """The job of one case on one device, or None when it was not planned."""
+        """The job of one case that speaks for one device, or None when it was not planned."""
         for job in self.jobs:
-            if (job.case, job.device, job.role) == (case, device, role):
+            if (job.case, job.planned, job.role) == (case, device, role):
                 return job
         return None

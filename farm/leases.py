@@ -7,7 +7,7 @@ a smaller token and is refused. Redis has no part in this (``docs/decisions/stor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -18,16 +18,22 @@ from farm.store.models import LeaseRow
 
 STOPPING = "stopping "
 """How the holder of a revoked lease is shown until it has stopped."""
+_LEFT_UNCLEAN = -1.0
+"""``expires`` of a free device whose last holder did not leave it clean."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """The right to use a device until ``expires`` (UTC seconds since 1970)."""
+    """The right to use a device until ``expires`` (UTC seconds since 1970).
+
+    ``clean``: the holder before gave the device back itself. Otherwise its folders and programs may still be there.
+    """
 
     device: str
     token: int
     holder: str
     expires: float
+    clean: bool = True
 
 
 def acquire(session: Session, device: str, holder: str, ttl: float, now: float) -> Lease | None:
@@ -35,11 +41,12 @@ def acquire(session: Session, device: str, holder: str, ttl: float, now: float) 
     row = lock(session, device)
     if row.holder and row.expires > now:
         return None
+    clean = not row.holder and row.expires != _LEFT_UNCLEAN
     row.token += 1
     row.holder = holder
     row.expires = now + ttl
     session.flush()
-    return Lease(device=device, token=row.token, holder=holder, expires=row.expires)
+    return Lease(device=device, token=row.token, holder=holder, expires=row.expires, clean=clean)
 
 
 def check(session: Session, lease: Lease, now: float) -> None:
@@ -51,15 +58,18 @@ def renew(session: Session, lease: Lease, ttl: float, now: float) -> Lease:
     """The heartbeat: the same lease until ``now + ttl``; ``LeaseLost`` when it is over."""
     row = _valid_row(session, lease, now)
     row.expires = now + ttl
-    return Lease(device=lease.device, token=lease.token, holder=lease.holder, expires=row.expires)
+    return replace(lease, expires=row.expires)
 
 
-def release(session: Session, device: str, token: int) -> None:
-    """Free the device if ``token`` is its present one; an older token frees nothing."""
+def release(session: Session, device: str, token: int, *, clean: bool = True) -> None:
+    """Free the device if ``token`` is its present one; an older token frees nothing.
+
+    Without ``clean`` the next holder is told to remove what this one left.
+    """
     row = _locked(session, device)
-    if row is not None and row.token == token:
+    if row is not None and row.token == token and row.holder:
         row.holder = ""
-        row.expires = 0.0
+        row.expires = 0.0 if clean else _LEFT_UNCLEAN
 
 
 def revoke(session: Session, device: str, token: int) -> None:

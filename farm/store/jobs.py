@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,12 +86,23 @@ def _new_job(run_id: str, job: JobSpec, now: float) -> JobRow:
 
 
 def jobs_of(store: Store, run_id: str, *, documents: bool = True) -> tuple[JobView, ...]:
-    """All jobs of a run by device and position; ``documents=False`` leaves specs and results in the store."""
+    """All jobs of a run by device and position; ``documents=False`` leaves specs, results, attempts behind."""
     query = select(JobRow).where(JobRow.run_id == run_id).order_by(JobRow.device, JobRow.position, JobRow.id)
     if not documents:
         query = query.options(defer(JobRow.spec), defer(JobRow.result))
     with store.read() as session:
-        return tuple(view(row, documents=documents) for row in session.scalars(query))
+        rows = session.scalars(query).all()
+        tries = _tries(session, run_id) if documents else {}
+        return tuple(view(row, documents=documents, tries=tries.get(row.id, ())) for row in rows)
+
+
+def _tries(session: Session, run_id: str) -> dict[str, tuple[AttemptView, ...]]:
+    """Every attempt at every job of a run, in order, by job."""
+    query = select(AttemptRow).join(JobRow, JobRow.id == AttemptRow.job_id).where(JobRow.run_id == run_id)
+    found: dict[str, list[AttemptView]] = defaultdict(list)
+    for row in session.scalars(query.order_by(AttemptRow.job_id, AttemptRow.number)):
+        found[row.job_id].append(_attempt(row))
+    return {job: tuple(tries) for job, tries in found.items()}
 
 
 def fingerprint(store: Store, run_id: str) -> tuple[object, ...]:
@@ -118,27 +130,32 @@ def job(store: Store, job_id: str) -> JobView:
         row = session.get(JobRow, job_id)
         if row is None:
             raise StoreError(f"job {job_id} is not in the store", hint="was the state folder deleted?")
-        return view(row)
+        return view(row, tries=_attempts(session, job_id))
 
 
 def attempts_of(store: Store, job_id: str) -> tuple[AttemptView, ...]:
     """Every attempt at a job, in order."""
-    query = select(AttemptRow).where(AttemptRow.job_id == job_id).order_by(AttemptRow.number)
     with store.read() as session:
-        return tuple(
-            AttemptView(
-                job_id=row.job_id,
-                number=row.number,
-                token=row.token,
-                worker=row.worker,
-                started=row.started,
-                ended=row.ended,
-                outcome=row.outcome,
-                error=_error(row.error),
-                device=row.device,
-            )
-            for row in session.scalars(query)
-        )
+        return _attempts(session, job_id)
+
+
+def _attempts(session: Session, job_id: str) -> tuple[AttemptView, ...]:
+    query = select(AttemptRow).where(AttemptRow.job_id == job_id).order_by(AttemptRow.number)
+    return tuple(_attempt(row) for row in session.scalars(query))
+
+
+def _attempt(row: AttemptRow) -> AttemptView:
+    return AttemptView(
+        job_id=row.job_id,
+        number=row.number,
+        token=row.token,
+        worker=row.worker,
+        started=row.started,
+        ended=row.ended,
+        outcome=row.outcome,
+        error=_error(row.error),
+        device=row.device,
+    )
 
 
 def run_status(store: Store, run_id: str) -> str:
@@ -174,7 +191,7 @@ def finish_run(store: Store, run_id: str, status: str) -> None:
         session.execute(still_open.values(status=status, seen=now, finished=now))
 
 
-def view(row: JobRow, *, documents: bool = True) -> JobView:
+def view(row: JobRow, *, documents: bool = True, tries: tuple[AttemptView, ...] = ()) -> JobView:
     """The frozen picture of a row."""
     return JobView(
         id=row.id,
@@ -197,6 +214,7 @@ def view(row: JobRow, *, documents: bool = True) -> JobView:
         error=_error(row.error),
         queue=row.queue,
         content=row.content,
+        tries=tries,
     )
 
 

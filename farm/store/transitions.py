@@ -1,37 +1,34 @@
 """How a job moves: queued → running → done, failed or cancelled, and back to queued when an attempt is lost.
 
 Each function is one transaction. A job ends once: every transition out of ``running`` first proves that the
-attempt it speaks of is the job's present one. Locks are taken in one order, jobs (by device and id) before devices,
-so that no two writers wait in a circle.
+attempt it speaks of is the job's present one. How an attempt ends also tells of its device (``farm/health.py``); a
+job whose device failed goes on on another unit where there is one (``farm/store/units.py``). Locks are taken in one
+order, jobs (by device and id) before devices, so that no two writers wait in a circle.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.orm import Session
 
 from engine.contract.errors import LeaseLost
 from farm import leases
+from farm.health import refusal
 from farm.jobs import JobError, JobStatus, JobView
 from farm.leases import Lease
+from farm.store.attempts import TAKEN, end_attempt, end_job, judge_device, lose, may_try_again, time_out, try_again
 from farm.store.database import Store
+from farm.store.devices import hopeless, not_leasable, note_pass, record_of
 from farm.store.jobs import RUN_STALE_SECONDS, finish_run, view
 from farm.store.models import AttemptRow, JobRow, RunRow
 from farm.store.turns import awaited_devices
+from farm.store.units import move
 
 BUSY_DELAY_SECONDS = 0.2
-RETRY_DELAY_SECONDS = 0.2
-MAX_ERRORS = 2
-"""An infrastructure error is tried once more."""
-MAX_LOST = 3
-"""A job that took its worker with it three times ends as ``infra``."""
-
-
-TAKEN = ("cancelled", "timeout")
-"""Outcomes set while the worker still works; the attempt has no end until the worker says that it stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +68,7 @@ def unreserve(store: Store, job_id: str) -> None:
 
 
 def busy_devices(session: Session, now: float, but: str = "") -> set[str]:
-    """Devices that are leased, or have a job (other than ``but``) on its way in a run whose controller lives."""
+    """Devices that are leased or out of use, or have a job (not ``but``) on its way in a run whose controller lives."""
     on_its_way = (
         select(JobRow.device)
         .join(RunRow, RunRow.id == JobRow.run_id)
@@ -82,14 +79,14 @@ def busy_devices(session: Session, now: float, but: str = "") -> set[str]:
             RunRow.seen > now - RUN_STALE_SECONDS,
         )
     )
-    return leases.held(session, now) | set(session.scalars(on_its_way))
+    return leases.held(session, now) | not_leasable(session, now) | set(session.scalars(on_its_way))
 
 
 def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
     """Start an attempt, or None: the job is not queued any more, its run is dead, or its device is busy.
 
-    A device that is busy, or that a better job has come to wait for, sends the job back to the table with a later
-    ``not_before``; no worker waits for it.
+    A device that is busy or out of use, or that a better job has come to wait for, sends the job back to the table
+    with a later ``not_before``; no worker waits for it.
     """
     now = store.clock()
     with store.write() as session:
@@ -100,12 +97,8 @@ def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
         if run.status != "running" or run.seen <= now - RUN_STALE_SECONDS:
             row.dispatched = None
             return None
-        lease = None
-        if row.device not in awaited_devices(session, now, run.priority, row.device):
-            lease = leases.acquire(session, row.device, worker, ttl, now)
+        lease = _acquire(session, run, row, worker, ttl, now)
         if lease is None:
-            row.dispatched = None
-            row.not_before = now + BUSY_DELAY_SECONDS
             return None
         row.status = JobStatus.RUNNING
         row.attempts += 1
@@ -120,9 +113,25 @@ def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
                 ended=None,
                 outcome="running",
                 error=None,
+                device=row.device,
             )
         )
         return Claim(job=view(row), lease=lease, attempt=row.attempts)
+
+
+def _acquire(session: Session, run: RunRow, row: JobRow, worker: str, ttl: float, now: float) -> Lease | None:
+    """The lease on the job's device; None, and the job is back in the table, when it cannot have it now."""
+    lease = None
+    if row.device not in awaited_devices(session, now, run.priority, row.device):
+        lease = leases.acquire(session, row.device, worker, ttl, now)
+    device = record_of(session, row.device, now, lock=True)
+    if lease is not None and device.leasable(now):
+        return lease
+    if lease is not None:
+        leases.release(session, row.device, lease.token, clean=lease.clean)
+    row.dispatched = None
+    row.not_before = max(now + BUSY_DELAY_SECONDS, device.not_before)
+    return None
 
 
 def heartbeat(store: Store, claim: Claim, ttl: float) -> Lease:
@@ -138,21 +147,28 @@ def finish(store: Store, claim: Claim, result: dict[str, Any]) -> None:
         row = _mine(session, claim, now)
         row.result = result
         row.error = None
-        _end_attempt(session, row, "done", now)
-        _end_job(row, JobStatus.DONE, now)
+        end_attempt(session, row, "done", now)
+        note_pass(session, row.device, now, f"{row.case} went through")
+        end_job(row, JobStatus.DONE, now)
 
 
 def fail(store: Store, claim: Claim, error: JobError, *, retry: bool) -> None:
-    """Store the error and free the device; with ``retry`` the job is tried once more. ``LeaseLost`` as above."""
+    """Store the error and free the device; with ``retry`` the job is tried once more, on another unit if there is one.
+
+    ``LeaseLost`` as above.
+    """
     now = store.clock()
     with store.write() as session:
         row = _mine(session, claim, now)
         row.error = error.to_json()
-        _end_attempt(session, row, "error", now, error)
-        if retry and _count(session, row.id, "error") < MAX_ERRORS:
-            _requeue(row, now)
+        # Whatever the attempt was to clean up may still be there
+        end_attempt(session, row, "error", now, error, clean=claim.lease.clean)
+        run = session.get_one(RunRow, row.run_id)
+        judge_device(session, run, row, error, now)
+        if retry and may_try_again(session, row):
+            try_again(session, run, row, error, now)
         else:
-            _end_job(row, JobStatus.FAILED, now)
+            end_job(row, JobStatus.FAILED, now)
 
 
 def acknowledge(store: Store, claim: Claim) -> None:
@@ -161,19 +177,41 @@ def acknowledge(store: Store, claim: Claim) -> None:
         attempt = session.get_one(AttemptRow, (claim.job.id, claim.attempt))
         if attempt.ended is None:
             attempt.ended = store.clock()
-        leases.release(session, claim.lease.device, claim.lease.token)
+        leases.release(session, claim.lease.device, claim.lease.token, clean=False)
 
 
 def reclaim(store: Store, run_id: str) -> None:
-    """Take back a run's running jobs whose lease is over, and end those past their time."""
+    """Take back a run's running jobs whose lease is over, end those past their time and those nobody can run."""
     now = store.clock()
     with store.write() as session:
+        _settle(session, run_id, now)
         for row in session.scalars(_locked(JobRow.run_id == run_id, JobRow.status == JobStatus.RUNNING)):
             attempt = session.get_one(AttemptRow, (row.id, row.attempts))
             if not leases.is_valid(session, row.device, attempt.token, now):
-                _lose(session, row, now, "its lease ended without a word")
+                lose(session, row, now, "its lease ended without a word")
             elif row.started is not None and row.started + row.timeout <= now:
-                _time_out(session, row, now)
+                time_out(session, row, now)
+
+
+def _settle(session: Session, run_id: str, now: float) -> None:
+    """No job waits for a device that a person must see to, or that is quarantined: it moves to another unit or ends."""
+    out_of_use = hopeless(session, now)
+    if not out_of_use:
+        return
+    waiting = _locked(
+        JobRow.run_id == run_id,
+        JobRow.status == JobStatus.QUEUED,
+        JobRow.dispatched.is_(None),
+        JobRow.device.in_(list(out_of_use)),
+    )
+    run = session.get_one(RunRow, run_id)
+    for row in sorted(session.scalars(waiting).all(), key=lambda job: job.position):
+        device = out_of_use.get(row.device)
+        if device is None or move(session, run, row, now):  # None: it moved along with the job before
+            continue
+        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(device.since))
+        row.error = JobError.of(refusal(device, when)).to_json()
+        end_job(row, JobStatus.FAILED, now)
 
 
 def lose_worker(store: Store, worker: str) -> None:
@@ -188,7 +226,7 @@ def lose_worker(store: Store, worker: str) -> None:
             .with_for_update(of=JobRow)
         )
         for row in session.scalars(running):
-            _lose(session, row, now, "its worker died")
+            lose(session, row, now, "its worker died")
         stopping = (
             select(AttemptRow, JobRow.device)
             .join(JobRow, JobRow.id == AttemptRow.job_id)
@@ -196,7 +234,7 @@ def lose_worker(store: Store, worker: str) -> None:
         )
         for attempt, device in session.execute(stopping):
             attempt.ended = now
-            leases.release(session, device, attempt.token)
+            leases.release(session, device, attempt.token, clean=False)
 
 
 def cancel_jobs(store: Store, run_id: str, reason: str) -> None:
@@ -212,9 +250,9 @@ def end_jobs(session: Session, run_id: str, reason: str, now: float) -> int:
     rows = session.scalars(_locked(JobRow.run_id == run_id, JobRow.status.in_(open_still))).all()
     for row in rows:
         if row.status == JobStatus.RUNNING:
-            _end_attempt(session, row, "cancelled", now, error)
+            end_attempt(session, row, "cancelled", now, error)
         row.error = error.to_json()
-        _end_job(row, JobStatus.CANCELLED, now)
+        end_job(row, JobStatus.CANCELLED, now)
     return len(rows)
 
 
@@ -225,7 +263,7 @@ def end_unserved(store: Store, run_id: str, queue: str, error: JobError) -> None
         waiting = _locked(JobRow.run_id == run_id, JobRow.queue == queue, JobRow.status == JobStatus.QUEUED)
         for row in session.scalars(waiting):
             row.error = error.to_json()
-            _end_job(row, JobStatus.FAILED, now)
+            end_job(row, JobStatus.FAILED, now)
 
 
 def recover(store: Store) -> list[str]:
@@ -262,58 +300,3 @@ def _mine(session: Session, claim: Claim, now: float) -> JobRow:
     if row is None or row.status != JobStatus.RUNNING or row.attempts != claim.attempt:
         raise LeaseLost(f"job {claim.job.id}: attempt {claim.attempt} is over", hint="nothing to do")
     return row
-
-
-def _count(session: Session, job_id: str, outcome: str) -> int:
-    query = select(func.count()).where(AttemptRow.job_id == job_id, AttemptRow.outcome == outcome)
-    return session.execute(query).scalar_one()
-
-
-def _end_attempt(session: Session, row: JobRow, outcome: str, now: float, error: JobError | None = None) -> None:
-    attempt = session.get_one(AttemptRow, (row.id, row.attempts))
-    attempt.outcome = outcome
-    attempt.error = error.to_json() if error else None
-    if outcome in TAKEN:
-        leases.revoke(session, row.device, attempt.token)
-    else:
-        attempt.ended = now
-        leases.release(session, row.device, attempt.token)
-    session.flush()
-
-
-def _end_job(row: JobRow, status: JobStatus, now: float) -> None:
-    row.status = status
-    row.dispatched = None
-    row.finished = now
-
-
-def _requeue(row: JobRow, now: float) -> None:
-    row.status = JobStatus.QUEUED
-    row.dispatched = None
-    row.not_before = now + RETRY_DELAY_SECONDS
-
-
-def _lose(session: Session, row: JobRow, now: float, why: str) -> None:
-    error = JobError(
-        type="AttemptLost",
-        message=f"attempt {row.attempts} of {row.case} on {row.device}: {why}",
-        hint="the worker's log has more; a job that kills its worker each time needs a smaller case or more memory",
-    )
-    _end_attempt(session, row, "lost", now, error)
-    row.error = error.to_json()
-    if _count(session, row.id, "lost") < MAX_LOST:
-        _requeue(row, now)
-    else:
-        _end_job(row, JobStatus.FAILED, now)
-
-
-def _time_out(session: Session, row: JobRow, now: float) -> None:
-    error = JobError(
-        type="JobTimeout",
-        message=f"{row.case} on {row.device}: no result within {row.timeout:g} s",
-        hint="raise the case's time limit, or look at the device with `lockstep devices`",
-        fields={"device": row.device, "timeout_seconds": row.timeout},
-    )
-    _end_attempt(session, row, "timeout", now, error)
-    row.error = error.to_json()
-    _end_job(row, JobStatus.FAILED, now)

@@ -2,9 +2,10 @@ import threading
 
 import pytest
 
-from engine.contract.errors import DeviceUnavailable, LeaseLost, StoreError
+from engine.contract.errors import InfraError, LeaseLost, StoreError
 from farm import attempt
 from farm.attempt import Heartbeat, run_job
+from farm.health import names_of
 from farm.jobs import JobSpec, JobStatus, RunSpec
 from farm.store import Store, attempts_of, create_run, job, jobs_of
 from farm.store.transitions import cancel_jobs, claim
@@ -33,7 +34,7 @@ def test_the_executor_gets_spec_scratch_and_guard(live):
 
     run_job(live, one, execute, "w")
     ((spec, scratch),) = seen
-    assert spec == {"a": 1, "job": one, "attempt": 1}
+    assert spec == {"a": 1, "job": one, "attempt": 1, "leftovers": False}
     assert not scratch.exists()
     assert job(live, one).result == {"ok": True}
     run_job(live, one, execute, "w")  # a message that came twice
@@ -75,10 +76,9 @@ def test_a_lost_lease_that_is_not_ours_is_an_error_like_others(live):
 
 
 def test_every_infrastructure_error_may_be_retried():
-    assert {"InfraError", "DeviceUnavailable", "TransferError"} <= attempt._RETRIED
-    assert "RunnerCrashed" not in attempt._RETRIED
-    assert "internal" not in attempt._RETRIED
-    assert DeviceUnavailable.__name__ in attempt._RETRIED
+    retried = names_of(InfraError)
+    assert {"InfraError", "DeviceUnavailable", "HostKeyChanged", "TransferError"} <= retried
+    assert not {"RunnerCrashed", "internal", "MissingToolError"} & retried
 
 
 def test_without_a_store_the_lease_is_lost_when_its_time_is_over(live, until, monkeypatch):

@@ -90,10 +90,12 @@ def test_a_busy_device_sends_the_job_back_to_the_table(store, clock):
     assert claim(store, b, "w2", TTL) is not None
 
 
-def test_errors_are_retried_once_if_they_may_be(store):
+def test_errors_are_retried_once_if_they_may_be(store, clock):
     _, (a, b) = plan(store, "d", "e")
     fail(store, claim(store, a, "w", TTL), OOPS, retry=True)
     assert (job(store, a).status, job(store, a).error) == (JobStatus.QUEUED, OOPS)
+    assert claim(store, a, "w", TTL) is None  # the device is left alone for a while
+    clock.now = job(store, a).not_before
     fail(store, claim(store, a, "w", TTL), OOPS, retry=True)
     assert job(store, a).status is JobStatus.FAILED
     fail(store, claim(store, b, "w", TTL), OOPS, retry=False)
@@ -178,11 +180,12 @@ def test_runs_whose_controller_died_are_abandoned(store, clock):
     assert abandon_driver(store, "me") == [new]
 
 
-def test_the_fingerprint_changes_with_every_transition(store):
+def test_the_fingerprint_changes_with_every_transition(store, clock):
     run_id, (a,) = plan(store, "d")
     seen = [fingerprint(store, run_id)]
     steps = [lambda: reserve(store, a), lambda: taken.append(claim(store, a, "w", TTL))]
-    steps += [lambda: fail(store, taken[0], OOPS, retry=True), lambda: taken.append(claim(store, a, "w", TTL))]
+    steps += [lambda: fail(store, taken[0], OOPS, retry=True)]
+    steps += [lambda: setattr(clock, "now", clock.now + 9) or taken.append(claim(store, a, "w", TTL))]
     steps += [lambda: finish(store, taken[1], {})]
     taken = []
     for step in steps:
