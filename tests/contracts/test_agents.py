@@ -13,6 +13,7 @@ import pytest
 from agents.adb import AdbAgent
 from agents.base import Agent, Blob
 from agents.emulated import EmulatedAgent
+from agents.emulation.linux import USER
 from agents.emulation.spec import Abi
 from agents.host import HostAgent
 from agents.local import LocalAgent
@@ -23,6 +24,7 @@ from engine.toolchain import emulator
 from tests.agents.adbd import AdbDevice
 from tests.agents.adbunit import Units, adb_units
 from tests.agents.sshd import running_sshd
+from tests.agents.sshdevice import SshDevice, SshUnits, address_of, ssh_units
 
 
 def no_guard() -> None:
@@ -33,6 +35,19 @@ def no_guard() -> None:
 def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
     with adb_units(tmp_path_factory.mktemp("units")) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def boards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshUnits]:
+    with ssh_units(tmp_path_factory.mktemp("boards")) as started:
+        yield started
+
+
+def ssh_agent(board: SshDevice, tmp_path: Path) -> SshAgent:
+    """As ``adb_agent``."""
+    (tmp_path / "device").symlink_to(board.root / "home" / USER / tmp_path.name)
+    (tmp_path / "proc").symlink_to(board.root / "proc")
+    return SshAgent("board", board.spec.abi, address=address_of(board), folder=tmp_path.name)
 
 
 def adb_agent(device: AdbDevice, abi: Abi, tmp_path: Path) -> AdbAgent:
@@ -59,6 +74,8 @@ def wait_until_ended(tmp_path: Path, words: str) -> None:
         "emulated-native",
         pytest.param("emulated-arm64", marks=pytest.mark.qemu),
         pytest.param("ssh", marks=pytest.mark.ssh),
+        pytest.param("ssh-chroot", marks=pytest.mark.ssh),
+        pytest.param("ssh-arm64", marks=[pytest.mark.ssh, pytest.mark.qemu]),
         pytest.param("adb-x86-64", marks=pytest.mark.adb),
         pytest.param("adb-arm64", marks=[pytest.mark.adb, pytest.mark.qemu]),
     ]
@@ -70,6 +87,12 @@ def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
         abi: Abi = "arm64" if request.param == "adb-arm64" else "x86-64"
         device = request.getfixturevalue("units").unit(abi)
         with adb_agent(device, abi, tmp_path) as made:
+            yield made
+            made._remove("")
+        return
+    if request.param in ("ssh-chroot", "ssh-arm64"):
+        board = request.getfixturevalue("boards").unit("arm64" if request.param == "ssh-arm64" else "x86-64")
+        with ssh_agent(board, tmp_path) as made:
             yield made
             made._remove("")
         return
