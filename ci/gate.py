@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.builds import EngineSource, base_source, bundles, head_source
 from ci.console import Console, Phases
 from ci.judge import CaseOutcome, Judge, confirm
-from ci.options import GateOptions, NotTested, select
+from ci.options import GateOptions, NotTested, Selection, select
 from ci.plan import EngineUnderTest, Matrix, case_job, plan, referee_device
 from ci.prepare import model_file, mutant, prepare_cases
 from ci.runfolder import GateRun, RunFolder
@@ -31,8 +32,44 @@ REFEREE = "refrt"
 REFEREE_ABIS = ("x86-64-v3", "x86-64")
 
 
+Drive = Callable[[list[JobSpec]], RunSummary]
+"""Runs planned jobs to their end."""
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """One suite with one engine, ready to run: everything built, fetched and computed."""
+
+    options: GateOptions
+    started: datetime.datetime
+    phases: Phases
+    selection: Selection
+    head: EngineUnderTest
+    base: EngineUnderTest | None
+    matrix: Matrix
+    left: tuple[NotTested, ...]
+
+    def jobs(self) -> list[JobSpec]:
+        """All jobs of the plan."""
+        return plan(self.matrix, self.head, self.base)
+
+
 def run_gate(options: GateOptions, console: Console, farm: FarmSession) -> GateRun:
     """Run one gate; raises ``LockstepError`` for usage and configuration, returns a verdict for everything else."""
+
+    def drive(jobs: list[JobSpec]) -> RunSummary:
+        return _run(farm, jobs, options, console)
+
+    planned = prepare_gate(options, console)
+    with planned.phases.phase("jobs on devices"):
+        summary = drive(planned.jobs())
+    written = conclude(planned, summary, drive, console, farm.slots)
+    note_run(farm.store, summary.run_id, report=str((written.folder / "report" / "index.html").absolute()))
+    return written
+
+
+def prepare_gate(options: GateOptions, console: Console) -> GatePlan:
+    """Select, fetch, build and compute the references: all that comes before the first job."""
     started = datetime.datetime.now(datetime.UTC)
     phases = Phases(console.say)
     head = head_source(options.root, options.engine, options.artifacts)
@@ -55,20 +92,35 @@ def run_gate(options: GateOptions, console: Console, farm: FarmSession) -> GateR
         base = _base(options, matrix, console)
     with phases.phase("canonical traces"):
         matrix = replace(matrix, canonical=_canonical(options, matrix, console))
-    judge = Judge(matrix, options.root, head.manifest.name, head.manifest.level)
-    with phases.phase("jobs on devices"):
-        summary = _run(farm, plan(matrix, under_test, base), options, console)
-        slots = farm.slots
+    left = (*selection.not_tested, *missing, *_unaffected(unaffected))
+    return GatePlan(options, started, phases, selection, under_test, base, matrix, left)
+
+
+def conclude(
+    planned: GatePlan, summary: RunSummary, drive: Drive, console: Console, slots: int, folder: Path | None = None
+) -> GateRun:
+    """Judge the ended jobs, confirm failures, write the report (into ``folder``; else a new one under ``out``)."""
+    phases, matrix, source = planned.phases, planned.matrix, planned.head.source
+    judge = Judge(matrix, planned.options.root, source.manifest.name, source.manifest.level)
     with phases.phase("comparison"):
         outcomes = judge.outcomes(summary)
     with phases.phase("confirmation"):
-        outcomes = _confirmed(farm, matrix, under_test, outcomes, options, console)
-    left = [*selection.not_tested, *missing, *_unaffected(unaffected)]
-    run = RunFolder(options, started, selection, head, base, matrix, outcomes, tuple(left), summary, slots)
+        outcomes = _confirmed(drive, matrix, planned.head, outcomes, console)
+    run = RunFolder(
+        planned.options,
+        planned.started,
+        planned.selection,
+        source,
+        planned.base,
+        matrix,
+        outcomes,
+        planned.left,
+        summary,
+        slots,
+        folder,
+    )
     with phases.phase("report"):
-        written = run.write(phases)
-        note_run(farm.store, summary.run_id, report=str((written.folder / "report" / "index.html").absolute()))
-        return written
+        return run.write(phases)
 
 
 def _usable(
@@ -141,12 +193,7 @@ def _run(farm: FarmSession, jobs: list[JobSpec], options: GateOptions, console: 
 
 
 def _confirmed(
-    farm: FarmSession,
-    matrix: Matrix,
-    engine: EngineUnderTest,
-    outcomes: list[CaseOutcome],
-    options: GateOptions,
-    console: Console,
+    drive: Drive, matrix: Matrix, engine: EngineUnderTest, outcomes: list[CaseOutcome], console: Console
 ) -> list[CaseOutcome]:
     """Failures and crashes run a second time before they count."""
     doubtful = {
@@ -156,4 +203,4 @@ def _confirmed(
         return outcomes
     console.say(f"confirming {len(doubtful)} failures on a second run")
     jobs = [job for job in plan(matrix, engine, None, Role.CONFIRM) if (job.case, job.device) in doubtful]
-    return confirm(outcomes, _run(farm, jobs, options, console))
+    return confirm(outcomes, drive(jobs))

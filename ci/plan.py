@@ -96,5 +96,6 @@ def _spec(job: CaseJob, role: Role, position: int) -> JobSpec:
         cost=EMULATED_COST if job.device.emulated else NATIVE_COST,
         timeout=3 * job.seconds + 120,
         spec=job.model_dump(mode="json", exclude_unset=True),  # what was not said stays unsaid
+        content=job.content(),
         queue=host_queue(job.device.at) if job.device.at else "",
     )

@@ -60,17 +60,19 @@ class RunFolder:
     left: tuple[NotTested, ...]
     summary: RunSummary
     slots: int
+    folder: Path | None = None
 
     def write(self, phases: Phases) -> GateRun:
-        """Write ``out/RUN`` and point ``out/latest`` at it."""
-        folder = self.options.out / self._name()
+        """Write ``out/RUN`` and point ``out/latest`` at it; with a ``folder`` of its own, write that and no more."""
+        folder = self.folder or self.options.out / self._name()
         folder.mkdir(parents=True)
         outcome = self._outcome()
         document = self._document(outcome, phases)
         write_layers(folder / "layers.parquet", layer_rows(self.outcomes, self.matrix))
         write_verdict(folder / "verdict.json", document)
         render(folder)
-        _point(self.options.out / "latest", folder.name)
+        if self.folder is None:
+            _point(self.options.out / "latest", folder.name)
         return GateRun(folder, document, outcome)
 
     def _name(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Literal
 
@@ -70,3 +72,17 @@ class CaseJob(Strict):
     result_bytes: int = Field(default=Limits.result_bytes, ge=1024)
     emulators: dict[str, str] = Field(default_factory=dict, description="emulator name -> program on this host")
     python: str = ""
+
+    def content(self) -> str:
+        """Digest of what is run on what: two jobs with the same one give the same answer, wherever their files lie."""
+        parts = {
+            "case": self.case,
+            "role": self.role,
+            "device": self.device.model_dump(mode="json"),
+            "bundle": [self.bundle.abi, self.bundle.digest, self.bundle.runner, self.bundle.env, self.bundle.level],
+            "model": [self.model.sha256, self.model_format],
+            "inputs": sorted([entry.name, entry.dtype, entry.shape, entry.file.sha256] for entry in self.inputs),
+            "references": [Path(self.golden).name, Path(self.canonical).name if self.canonical else None],
+            "measure": [self.profile, self.backend, self.precision, self.iterations],
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

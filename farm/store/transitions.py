@@ -276,6 +276,11 @@ def abandon_driver(store: Store, driver: str) -> list[str]:
     return _abandon(store, RunRow.driver == driver)
 
 
+def abandon_sweep(store: Store, sweep: str) -> list[str]:
+    """Abandon the runs of a sweep whose driver is known to be dead. Returns those runs."""
+    return _abandon(store, RunRow.sweep == sweep)
+
+
 def _abandon(store: Store, which: ColumnElement[bool]) -> list[str]:
     with store.read() as session:
         lost = list(session.scalars(select(RunRow.id).where(RunRow.status == "running", which)))

@@ -1,0 +1,102 @@
+"""``lockstep sweep``: everything on everything, resumable."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from ci.console import Console
+from ci.sweeptable import sweep_table
+from engine.contract.errors import UsageError
+from engine.places import state_root
+from farm.jobs import RunView
+from farm.secrets import redact
+from farm.session import FarmSession
+from farm.store import Store
+from farm.sweeps import alone, begin, resume, unfinished
+
+_SELECTING = ("suites", "engines", "devices_file", "devices", "chips", "tiers", "profile", "fresh")
+
+
+@click.command("sweep", epilog="Exit codes as of gate: 0 pass, 1 fail, 2 usage or configuration, 3 not all was tested.")
+@click.option("--suite", "suites", multiple=True, help="Only this suite (may be repeated; default: all of suites/).")
+@click.option("--engine", "engines", multiple=True, help="Only this engine (default: all of engines/).")
+@click.option(
+    "--devices", "devices_file", type=click.Path(path_type=Path), default=Path("devices.yaml"), show_default=True
+)
+@click.option("--device", "devices", multiple=True, help="Only this device (may be repeated; so may the next two).")
+@click.option("--chip", "chips", multiple=True, help="Only devices with this chip.")
+@click.option("--tier", "tiers", multiple=True, help="Only devices of this tier.")
+@click.option("--profile", type=click.Choice(["fp32", "fp16", "int8", "bitexact"]), help="Judge all cases by it.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("out"), show_default=True, help="Folder of runs.")
+@click.option(
+    "--resume",
+    "resumed",
+    is_flag=False,
+    flag_value="",
+    metavar="[ID]",
+    help="Go on with an unfinished sweep (default: the newest).",
+)
+@click.option("--fresh", is_flag=True, help="Begin a new sweep though the same one of this night is unfinished.")
+@click.option("--quiet", is_flag=True, help="Only the verdict.")
+@click.pass_context
+def command(context: click.Context, /, resumed: str | None, out: Path, quiet: bool, **asked: Any) -> int:
+    """Run every suite with every engine on every device that fits.
+
+    All jobs are planned in the store first, at the lowest priority. Whatever
+    dies in between, the sweep is gone on with: by --resume, or by starting the
+    same sweep again within twelve hours. What is missing is done then, nothing
+    is done twice, and the report covers all of it.
+
+    \b
+    Examples:
+      lockstep sweep                             everything on everything
+      lockstep sweep --suite smoke --engine refrt --engine ort-example
+      lockstep sweep --resume                    after a crash, or Ctrl-C
+      lockstep runs watch                        follow it from elsewhere
+      lockstep runs cancel ID --reason TEXT      end it for good
+    """
+    if resumed is not None:
+        for name in _SELECTING:
+            if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+                raise UsageError("--resume goes on with what the sweep was asked", hint="leave the selection out")
+    state_root().mkdir(parents=True, exist_ok=True)
+    with alone(state_root()):
+        with Store() as store:
+            sweep = resume(store, resumed or None) if resumed is not None else _begin(store, **asked)
+        with FarmSession() as farm, Console.for_terminal(quiet) as console:
+            from ci.sweep import SweepRequest, run_sweep  # noqa: PLC0415 - workers start while its heavy imports run
+
+            console.say(f"sweep {sweep.id} (`lockstep sweep --resume {sweep.id}` goes on with it)")
+            request = SweepRequest.of(dict(sweep.payload["request"]))
+            done = run_sweep(sweep, request, Path.cwd(), out, console, farm)
+    click.echo(sweep_table(done.document))
+    click.echo(f"report: {done.folder / 'summary.md'}")
+    return done.exit_code
+
+
+def _begin(
+    store: Store,
+    suites: tuple[str, ...],
+    engines: tuple[str, ...],
+    devices_file: Path,
+    devices: tuple[str, ...],
+    chips: tuple[str, ...],
+    tiers: tuple[str, ...],
+    profile: str | None,
+    fresh: bool,
+) -> RunView:
+    """The sweep that was asked: a new one, or the unfinished one of this night."""
+    from ci.sweep import SweepRequest, check_selection, everything  # noqa: PLC0415 - slow to import
+
+    suites, engines = everything(Path.cwd(), suites, engines)
+    request = SweepRequest(suites, engines, str(devices_file.absolute()), devices, chips, tiers, profile)
+    check_selection(request)
+    known = None if fresh else unfinished(store, request.document())
+    if known is not None:
+        return resume(store, known.id)
+    return begin(store, redact("lockstep " + " ".join(sys.argv[1:])), request.document())

@@ -1,0 +1,29 @@
+"""A command that sweeps: sweep.py LOG JOBS DEVICES SECONDS [ID]. Prints the id; exits 0 when all jobs have answers."""
+
+import os
+import sys
+from pathlib import Path
+
+from farm.jobs import JobSpec, JobStatus
+from farm.session import FarmSession
+from farm.store import Store
+from farm.sweeps import SweepRuns, alone, begin, end, resume
+
+log, jobs, devices, seconds, *known = sys.argv[1:]
+state = Path(os.environ["LOCKSTEP_STATE"])
+with alone(state):
+    with Store() as store:
+        request = {"suites": ["s"], "engines": ["e"]}
+        sweep = resume(store, known[0]) if known else begin(store, "sweep", request)
+    print(sweep.id, flush=True)
+    with FarmSession(executor="farm_executors:record", slots=2) as farm:
+        plan = []
+        for i in range(int(jobs)):
+            device, case = f"d{i % int(devices)}", f"c{i}"
+            spec = {"log": log, "seconds": float(seconds), "device": device, "case": case}
+            plan.append(JobSpec(case=case, device=device, position=i, spec=spec, content=f"{case} on {device}"))
+        runs = SweepRuns(farm.store, sweep, farm.run)
+        runs.drive(plan)
+        summary = runs.summary(plan)
+        end(farm.store, sweep.id)
+sys.exit(0 if [job.status for job in summary.jobs] == [JobStatus.DONE] * int(jobs) else 1)

@@ -1,0 +1,185 @@
+"""Sweeps: each job once, whatever dies in between."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.contract.errors import InfraError, RunCancelled, UsageError
+from farm.jobs import JobError, JobSpec, JobStatus, Priority, RunSpec, RunSummary
+from farm.store import Store, create_run, jobs_of, run_status
+from farm.store.jobs import finish_run
+from farm.store.runs import cancel_run, find_run, list_runs
+from farm.store.transitions import claim, fail, finish, recover
+from farm.sweeps import SAME_NIGHT_SECONDS, SweepRuns, alone, begin, end, resume, unfinished
+
+REQUEST = {"suites": ["smoke"], "engines": ["refrt"]}
+PROGRAM = Path(__file__).parent / "programs" / "sweep.py"
+CRASH = JobError(type="RunnerCrashed", message="it died", status="crashed")
+INFRA = JobError(type="DeviceUnavailable", message="gone", status="infra")
+
+
+def specs(*contents):
+    return [JobSpec(case=content, device=f"d{content}", content=content) for content in contents]
+
+
+class Runs(SweepRuns):
+    """Ends each job as ``how`` says, in the store and without workers."""
+
+    def __init__(self, store, sweep, how):
+        super().__init__(store, sweep, self._end_all)
+        self._how = how
+        self.ran = []
+
+    def _end_all(self, run_id):
+        for job in jobs_of(self._store, run_id):
+            self.ran.append(job.case)
+            how = self._how.get(job.case)
+            taken = claim(self._store, job.id, "w", 10)
+            if how is None:
+                finish(self._store, taken, {"by": run_id})
+            else:
+                fail(self._store, taken, how, retry=False)
+        finish_run(self._store, run_id, "done")
+        return RunSummary(run_id=run_id, seconds=1.0, jobs=jobs_of(self._store, run_id))
+
+
+def test_a_sweep_is_planned_at_the_lowest_priority_and_its_runs_know_it(store):
+    sweep = begin(store, "lockstep sweep", REQUEST)
+    assert (sweep.kind, sweep.status, sweep.priority, sweep.sweep) == ("sweep", "open", Priority.NIGHTLY, sweep.id)
+    runs = Runs(store, sweep, {})
+    runs.drive(specs("a", "b"))
+    (part,) = [run for run in list_runs(store, sweep=sweep.id) if run.id != sweep.id]
+    assert (part.kind, part.priority, part.sweep, part.total) == ("sweep", Priority.NIGHTLY, sweep.id, 2)
+
+
+def test_only_what_has_no_answer_runs_again(store):
+    sweep = begin(store, "c", REQUEST)
+    first = Runs(store, sweep, {"crash": CRASH, "infra": INFRA})
+    first.drive(specs("good", "crash", "infra"))
+    assert [job.case for job in first.missing(specs("good", "crash", "infra", "new"))] == ["infra", "new"]
+    again = Runs(store, find_run(store, sweep.id), {})
+    again.drive(specs("good", "crash", "infra", "new"))
+    assert sorted(again.ran) == ["infra", "new"]
+    assert again.taken_over == 2
+    found = {job.case: job.status for job in again.summary(specs("good", "crash", "infra", "new")).jobs}
+    assert found == {"good": "done", "crash": "failed", "infra": "done", "new": "done"}
+    again.drive(specs("good"))
+    assert sorted(again.ran) == ["infra", "new"], "nothing was missing: no run without jobs"
+
+
+def test_two_jobs_of_the_same_content_run_once_and_both_have_the_answer(store):
+    sweep = begin(store, "c", REQUEST)
+    twins = [JobSpec(case=case, device="d", content="same") for case in ("one", "two")]
+    runs = Runs(store, sweep, {})
+    runs.drive(twins)
+    assert runs.ran == ["one"]
+    assert [(job.case, job.status) for job in runs.summary(twins).jobs] == [("one", "done"), ("two", "done")]
+
+
+def test_jobs_of_other_sweeps_do_not_count(store):
+    other = begin(store, "c", REQUEST)
+    Runs(store, other, {}).drive(specs("a"))
+    runs = Runs(store, begin(store, "c", REQUEST), {})
+    runs.drive(specs("a"))
+    assert runs.ran == ["a"]
+
+
+def test_the_same_sweep_of_the_same_night_is_found_unless_it_is_done_or_cancelled(store, clock):
+    assert unfinished(store) is None
+    sweep = begin(store, "c", REQUEST)
+    assert unfinished(store, {"suites": ["other"], "engines": ["refrt"]}) is None
+    assert unfinished(store, REQUEST).id == sweep.id
+    clock.now += SAME_NIGHT_SECONDS + 1
+    assert unfinished(store, REQUEST) is None
+    assert unfinished(store).id == sweep.id, "asked for by name it is still there"
+    end(store, sweep.id, report="r")
+    assert unfinished(store) is None
+    assert (find_run(store, sweep.id).status, find_run(store, sweep.id).payload["report"]) == ("done", "r")
+
+
+def test_going_on_abandons_what_a_dead_command_left(store):
+    sweep = begin(store, "c", REQUEST)
+    runs = SweepRuns(store, sweep, lambda run_id: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        runs.drive(specs("a", "b"))
+    (part,) = [run.id for run in list_runs(store, sweep=sweep.id) if run.id != sweep.id]
+    taken = claim(store, jobs_of(store, part)[0].id, "w", 10)
+    assert resume(store, part[-6:]).id == sweep.id, "a part leads to its sweep"
+    assert run_status(store, part) == "abandoned"
+    assert {job.status for job in jobs_of(store, part)} == {JobStatus.CANCELLED}
+    with pytest.raises(InfraError):
+        finish(store, taken, {})
+    assert [job.case for job in runs.missing(specs("a", "b"))] == ["a", "b"]
+
+
+def test_an_open_sweep_is_not_abandoned_while_it_builds(store, clock):
+    sweep = begin(store, "c", REQUEST)
+    clock.now += 3600
+    assert recover(store) == []
+    assert find_run(store, sweep.id).status == "open"
+
+
+def test_what_cannot_be_resumed_is_told(store):
+    with pytest.raises(UsageError, match="no sweep is unfinished"):
+        resume(store, None)
+    gate = create_run(store, RunSpec(suite="s", engine="e", command="c"), specs("a"))
+    with pytest.raises(UsageError, match="is no sweep, but a gate"):
+        resume(store, gate)
+
+
+def test_a_cancelled_sweep_ends_its_run_and_is_not_gone_on_with(store):
+    sweep = begin(store, "c", REQUEST)
+    runs = SweepRuns(store, sweep, lambda run_id: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        runs.drive(specs("a", "b"))
+    assert cancel_run(store, sweep.id, "ann", "enough") == 2
+    with pytest.raises(RunCancelled, match="by ann: enough"):
+        runs.drive(specs("c"))
+    with pytest.raises(RunCancelled):
+        resume(store, sweep.id)
+    assert unfinished(store) is None
+
+
+def test_only_one_sweep_at_a_time_on_a_host(tmp_path):
+    with alone(tmp_path), pytest.raises(InfraError, match=f"running already .process {os.getpid()}"), alone(tmp_path):
+        pass
+    with alone(tmp_path):
+        pass
+
+
+@pytest.mark.services
+def test_a_sweep_that_was_killed_again_and_again_does_each_job_once(farm, until):
+    """SIGKILL of the command at several moments; then it is gone on with until its end."""
+    command = sweeping(farm)
+    sweep = command.stdout.readline().strip()
+    rounds = random.Random(7)
+    for goal in (rounds.randint(1, 3), rounds.randint(4, 6), rounds.randint(7, 9)):
+        until(lambda goal=goal: len(done(sweep)) >= goal)
+        os.kill(command.pid, signal.SIGKILL)
+        command.wait()
+        command = sweeping(farm, sweep)
+    assert command.wait() == 0, command.stderr.read()
+    assert sorted(done(sweep)) == sorted(f"c{i} on d{i % 3}" for i in range(12)), "each content once"
+    with Store() as store:
+        parts = [run for run in list_runs(store, sweep=sweep) if run.id != sweep]
+        assert sorted(run.status for run in parts) == ["abandoned"] * (len(parts) - 1) + ["done"]
+        assert len(parts) == 4
+        assert find_run(store, sweep).status == "done"
+
+
+def sweeping(farm, *known):
+    words = [sys.executable, PROGRAM, str(farm.log), "12", "3", "0.3", *known]
+    farm.commands.append(subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    return farm.commands[-1]
+
+
+def done(sweep):
+    """The content of every job of the sweep that is done, in whichever run."""
+    with Store() as store:
+        runs = [run.id for run in list_runs(store, sweep=sweep)]
+        return [job.content for run in runs for job in jobs_of(store, run) if job.status is JobStatus.DONE]
