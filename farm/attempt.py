@@ -57,8 +57,8 @@ def run_job(
 
 def _execute(claimed: Claim, execute: Executor, guard: Callable[[], None], where: str) -> dict[str, Any] | JobError:
     """The executor's answer or the record of its error; ``LeaseLost`` when our own lease is over."""
-    spec = {key: value for key, value in claimed.job.spec.items() if key != "planned"}
-    spec |= {"job": claimed.job.id, "attempt": claimed.attempt, "leftovers": not claimed.lease.clean}
+    attempt = {"job": claimed.job.id, "attempt": claimed.attempt, "token": claimed.lease.token}
+    spec = {key: value for key, value in claimed.job.spec.items() if key != "planned"} | attempt
     try:
         with tempfile.TemporaryDirectory(prefix="lockstep-job-", ignore_cleanup_errors=True) as scratch:
             result = execute(spec, Path(scratch), guard)

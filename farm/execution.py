@@ -36,7 +36,7 @@ from farm.store.blobs import BlobStore
 #: Largest single tensor that is fetched from a device.
 MAX_TENSOR_BYTES = 1 << 30
 #: What the farm adds to a job's spec.
-_FROM_THE_FARM = ("job", "attempt", "leftovers")
+_FROM_THE_FARM = ("job", "attempt", "token")
 
 
 def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ Guard = Callable[[], None]
 
 Executor = Callable[[dict[str, Any], Path, Guard], dict[str, Any]]
 """``execute(spec, scratch, guard)``: ``spec`` is ``JobSpec.spec`` plus ``job`` (id), ``attempt`` (from 1) and
-``leftovers`` (True: the holder before did not give the device back; remove its folders and programs first);
+``token`` (of the lease; what a holder with a smaller one left on the device is removed first);
 ``scratch`` an empty private folder, removed afterwards; the answer must be JSON. Call ``guard`` before each
 step that touches the device."""
 

@@ -18,22 +18,16 @@ from farm.store.models import LeaseRow
 
 STOPPING = "stopping "
 """How the holder of a revoked lease is shown until it has stopped."""
-_LEFT_UNCLEAN = -1.0
-"""``expires`` of a free device whose last holder did not leave it clean."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """The right to use a device until ``expires`` (UTC seconds since 1970).
-
-    ``clean``: the holder before gave the device back itself. Otherwise its folders and programs may still be there.
-    """
+    """The right to use a device until ``expires`` (UTC seconds since 1970)."""
 
     device: str
     token: int
     holder: str
     expires: float
-    clean: bool = True
 
 
 def acquire(session: Session, device: str, holder: str, ttl: float, now: float) -> Lease | None:
@@ -41,12 +35,11 @@ def acquire(session: Session, device: str, holder: str, ttl: float, now: float) 
     row = lock(session, device)
     if row.holder and row.expires > now:
         return None
-    clean = not row.holder and row.expires != _LEFT_UNCLEAN
     row.token += 1
     row.holder = holder
     row.expires = now + ttl
     session.flush()
-    return Lease(device=device, token=row.token, holder=holder, expires=row.expires, clean=clean)
+    return Lease(device=device, token=row.token, holder=holder, expires=row.expires)
 
 
 def check(session: Session, lease: Lease, now: float) -> None:
@@ -61,15 +54,12 @@ def renew(session: Session, lease: Lease, ttl: float, now: float) -> Lease:
     return replace(lease, expires=row.expires)
 
 
-def release(session: Session, device: str, token: int, *, clean: bool = True) -> None:
-    """Free the device if ``token`` is its present one; an older token frees nothing.
-
-    Without ``clean`` the next holder is told to remove what this one left.
-    """
+def release(session: Session, device: str, token: int) -> None:
+    """Free the device if ``token`` is its present one; an older token frees nothing."""
     row = _locked(session, device)
     if row is not None and row.token == token and row.holder:
         row.holder = ""
-        row.expires = 0.0 if clean else _LEFT_UNCLEAN
+        row.expires = 0.0
 
 
 def revoke(session: Session, device: str, token: int) -> None:

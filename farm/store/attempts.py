@@ -32,9 +32,7 @@ def count(session: Session, job_id: str, outcome: str) -> int:
     return session.execute(query).scalar_one()
 
 
-def end_attempt(
-    session: Session, row: JobRow, outcome: str, now: float, error: JobError | None = None, *, clean: bool = True
-) -> None:
+def end_attempt(session: Session, row: JobRow, outcome: str, now: float, error: JobError | None = None) -> None:
     """Close the present attempt, and its lease: at once, or as soon as a worker that still works has stopped."""
     attempt = session.get_one(AttemptRow, (row.id, row.attempts))
     attempt.outcome = outcome
@@ -43,7 +41,7 @@ def end_attempt(
         leases.revoke(session, row.device, attempt.token)
     else:
         attempt.ended = now
-        leases.release(session, row.device, attempt.token, clean=clean)
+        leases.release(session, row.device, attempt.token)
     session.flush()
 
 
@@ -88,7 +86,7 @@ def lose(session: Session, row: JobRow, now: float, why: str) -> None:
         message=f"attempt {row.attempts} of {row.case} on {row.device}: {why}",
         hint="the worker's log has more; a job that kills its worker each time needs a smaller case or more memory",
     )
-    end_attempt(session, row, "lost", now, error, clean=False)
+    end_attempt(session, row, "lost", now, error)
     row.error = error.to_json()
     if count(session, row.id, "lost") < MAX_LOST:
         requeue(row, now)

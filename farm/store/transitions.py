@@ -128,7 +128,7 @@ def _acquire(session: Session, run: RunRow, row: JobRow, worker: str, ttl: float
     if lease is not None and device.leasable(now):
         return lease
     if lease is not None:
-        leases.release(session, row.device, lease.token, clean=lease.clean)
+        leases.release(session, row.device, lease.token)
     row.dispatched = None
     row.not_before = max(now + BUSY_DELAY_SECONDS, device.not_before)
     return None
@@ -161,8 +161,7 @@ def fail(store: Store, claim: Claim, error: JobError, *, retry: bool) -> None:
     with store.write() as session:
         row = _mine(session, claim, now)
         row.error = error.to_json()
-        # Whatever the attempt was to clean up may still be there
-        end_attempt(session, row, "error", now, error, clean=claim.lease.clean)
+        end_attempt(session, row, "error", now, error)
         run = session.get_one(RunRow, row.run_id)
         judge_device(session, run, row, error, now)
         if retry and may_try_again(session, row):
@@ -177,7 +176,7 @@ def acknowledge(store: Store, claim: Claim) -> None:
         attempt = session.get_one(AttemptRow, (claim.job.id, claim.attempt))
         if attempt.ended is None:
             attempt.ended = store.clock()
-        leases.release(session, claim.lease.device, claim.lease.token, clean=False)
+        leases.release(session, claim.lease.device, claim.lease.token)
 
 
 def reclaim(store: Store, run_id: str) -> None:
@@ -234,7 +233,7 @@ def lose_worker(store: Store, worker: str) -> None:
         )
         for attempt, device in session.execute(stopping):
             attempt.ended = now
-            leases.release(session, device, attempt.token, clean=False)
+            leases.release(session, device, attempt.token)
 
 
 def cancel_jobs(store: Store, run_id: str, reason: str) -> None:

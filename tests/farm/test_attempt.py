@@ -34,7 +34,7 @@ def test_the_executor_gets_spec_scratch_and_guard(live):
 
     run_job(live, one, execute, "w")
     ((spec, scratch),) = seen
-    assert spec == {"a": 1, "job": one, "attempt": 1, "leftovers": False}
+    assert spec == {"a": 1, "job": one, "attempt": 1, "token": 1}
     assert not scratch.exists()
     assert job(live, one).result == {"ok": True}
     run_job(live, one, execute, "w")  # a message that came twice

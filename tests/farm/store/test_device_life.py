@@ -310,20 +310,3 @@ def test_what_the_engine_or_the_farm_did_is_not_held_against_the_device(store, e
     _, one = one_job(store, failures=1, of=1)
     fail(store, claim(store, one, "w", TTL), ERRORS[error], retry=False)
     assert state(store).state is DeviceState.READY
-
-
-def test_the_holder_of_a_device_after_a_lost_one_is_told_to_clean_until_it_did(store, clock):
-    _, one = one_job(store, failures=5, of=5, backoff_seconds=0)
-    first = claim(store, one, "w", TTL)
-    assert first.lease.clean
-    lose_worker(store, "w")
-    clock.now += 1
-    second = claim(store, one, "w", TTL)
-    assert not second.lease.clean
-    fail(store, second, ERRORS["DeviceUnavailable"], retry=True)
-    clock.now += 1
-    third = claim(store, one, "w", TTL)
-    assert not third.lease.clean, "the second may have failed before it cleaned"
-    finish(store, third, {})
-    _, other = one_job(store)
-    assert claim(store, other, "w", TTL).lease.clean
