@@ -10,17 +10,35 @@ shell, setsid, env, timeout, sha256sum, df, mkdir, mv and rm (toybox has them si
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents import adbcrash
 from agents.adblink import AdbLink
+from agents.adbperformance import FixedPerformance
 from agents.base import AgentSpec, Completed
 from agents.posix import CONTROL_SECONDS, PosixAgent
-from engine.contract.errors import TransferError
+from engine.contract.errors import DeviceUnavailable, TransferError
 
 DEFAULT_FOLDER = "/data/local/tmp/lockstep"
-#: Where programs may run for the shell user, best first; the folder of the link comes before them.
+#: Where the shell user may run programs; they are tried after the folder of the link.
 CANDIDATES = (DEFAULT_FOLDER, "/data/lockstep", "/tmp/lockstep")  # noqa: S108 - on the device
+
+# The arguments are folders, best first. Says of each whether a program runs there, and ends with the first that does.
+# Shared storage pretends: chmod succeeds and changes nothing.
+_CHOOSE = """
+for folder; do
+    why=$( { mkdir -p -- "$folder" && cd -- "$folder"; } 2>&1 ) && cd -- "$folder" || {
+        printf 'no\t%s\t%s\n' "$folder" "$why"; continue; }
+    probe=./.executes-$$
+    printf '#!%s\nexit 0\n' "$(command -v sh)" >"$probe"
+    chmod 755 "$probe"
+    why=$( "$probe" 2>&1 ) && { rm -f -- "$probe"; printf 'yes\t%s\t\n' "$folder"; exit 0; }
+    printf 'no\t%s\texit code %s, %s\n' "$folder" "$?" "$why"
+    rm -f -- "$probe"
+done
+"""
 
 # $1 folder, $2 file. Prints where the file really lies, if that is inside the folder and a regular file.
 _LOCATE = """
@@ -39,23 +57,55 @@ class AdbAgent(PosixAgent):
 
     def __post_init__(self) -> None:
         self._link = AdbLink(self.name, self.serials, self.shell)
+        self._performance = FixedPerformance(self._script)
+        self._ran = ""
 
     def _connect(self) -> None:
         self._link.open()
         try:
-            self._open_folder(self.folder)
+            self._open_folder(self._choose())
         except BaseException:
             self._link.close()
             raise
 
+    def _choose(self) -> str:
+        """The first folder in which a program runs, asked in one round trip."""
+        candidates = dict.fromkeys((self.folder, *CANDIDATES))
+        done = self._script(_CHOOSE, *candidates, seconds=CONTROL_SECONDS)
+        told = [line.split("\t", 2) for line in done.stdout.decode(errors="replace").splitlines()]
+        answers = [(answer[1], answer[2].strip()) for answer in told if len(answer) == 3 and answer[0] == "no"]
+        chosen = next((answer[1] for answer in told if len(answer) == 3 and answer[0] == "yes"), None)
+        if chosen in candidates:
+            return str(chosen)
+        raise DeviceUnavailable(
+            f"{self.name}: not executable here: "
+            + "; ".join(f"{folder} ({why[-120:] or 'no reason given'})" for folder, why in answers),
+            hint="name a folder that the shell user may write to and run programs in: `folder` of the link",
+            device=self.name,
+        )
+
     def _disconnect(self) -> None:
+        self._performance.put_back()
         self._link.close()
+
+    def _execute(self, argv: Sequence[str], folder: str, env: Mapping[str, str], deadline: float) -> Completed:
+        self._performance.ask()
+        self._ran = folder
+        return super()._execute(argv, folder, env, deadline)
+
+    def facts(self) -> dict[str, str]:
+        """What every device with a shell tells, and whether clocks are held."""
+        return {**super().facts(), "fixed_performance": self._performance.state}
+
+    def crash_evidence(self) -> dict[str, str]:
+        """Android's log and tombstone of the program that ran last."""
+        return adbcrash.collect(self._script, self._path(self._ran))
 
     def _script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
         return self._link.script(text, *arguments, seconds=seconds, stdin=stdin)
 
     def _supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
-        return self._link.supervised(text, *arguments, seconds=seconds)
+        return self._link.supervised(text, *arguments, seconds=seconds, stop=self.interrupted)
 
     def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
         try:

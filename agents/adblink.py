@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import secrets
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -88,12 +89,18 @@ class AdbLink:
             )
         return done
 
-    def supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
-        """Run a script that ends its program when its standard input ends; that happens after ``seconds``."""
-        return self._run(text, arguments, seconds, None, adbshell.TAIL_BYTES)
+    def supervised(self, text: str, *arguments: str, seconds: float, stop: threading.Event) -> Completed:
+        """Run a script that ends its program when its standard input ends: after ``seconds``, or at ``stop``."""
+        return self._run(text, arguments, seconds, None, adbshell.TAIL_BYTES, stop)
 
     def _run(
-        self, text: str, arguments: tuple[str, ...], seconds: float, stdin: BinaryIO | None, keep: int
+        self,
+        text: str,
+        arguments: tuple[str, ...],
+        seconds: float,
+        stdin: BinaryIO | None,
+        keep: int,
+        stop: threading.Event | None = None,
     ) -> Completed:
         given = ""
         if self.route.shell != "v2":
@@ -102,7 +109,15 @@ class AdbLink:
                 arguments = (self._leave(text.encode()), *arguments)
                 text = adbshell.FROM_FILE
         return adbshell.run(
-            self.route.shell, self._stream, text, arguments, seconds=seconds, keep=keep, stdin=stdin, given=given
+            self.route.shell,
+            self._stream,
+            text,
+            arguments,
+            seconds=seconds,
+            keep=keep,
+            stdin=stdin,
+            given=given,
+            stop=stop,
         )
 
     def _leave(self, data: bytes) -> str:

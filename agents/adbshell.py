@@ -13,13 +13,14 @@ import secrets
 import selectors
 import shlex
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from agents.base import Completed
+from agents.base import INTERRUPT_SECONDS, Completed
 
 STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
 #: How much of a program's output is kept; of a script of ours, all but what no script prints.
@@ -154,19 +155,20 @@ def run(
     keep: int,
     stdin: BinaryIO | None = None,
     given: str = "",
+    stop: threading.Event | None = None,
 ) -> Completed:
     """Run a constant script; each argument is quoted here, once.
 
     ``shell`` is ``v2``, ``exec`` or ``pty``. ``stdin`` (v2) or the device's file ``given`` (the others) is what it
-    reads; without them standard input stays open until the time is up. Then it is closed, and ``timed_out`` tells.
-    Raises UnknownEnd, EOFError, ValueError or OSError when the link does not live to tell the end.
+    reads; without them standard input stays open until the time is up or ``stop`` is set. Then it is closed, and
+    ``timed_out`` tells. Raises UnknownEnd, EOFError, ValueError or OSError when the link does not live to tell the end.
     """
     if shell == "v2":
         with opened(f"shell,v2,raw:{_command(text, arguments)}") as connection:
-            return _converse_framed(connection, stdin, seconds, keep)
+            return _converse_framed(connection, stdin, seconds, keep, stop)
     nonce = secrets.token_hex(16)
     with opened(f"{PLAIN_SERVICES[shell]}:{_command(MARKED, (nonce, given, text, *arguments))}") as connection:
-        done = _converse_marked(connection, nonce, seconds, keep)
+        done = _converse_marked(connection, nonce, seconds, keep, stop)
     if shell == "exec":
         return done
     return replace(done, stdout=pty_text(done.stdout), stderr=pty_text(done.stderr))
@@ -181,12 +183,14 @@ def pty_text(data: bytes) -> bytes:
     return re.sub(rb"\r+\n", b"\n", data)
 
 
-def _converse_framed(connection: socket.socket, stdin: BinaryIO | None, seconds: float, keep: int) -> Completed:
+def _converse_framed(
+    connection: socket.socket, stdin: BinaryIO | None, seconds: float, keep: int, stop: threading.Event | None
+) -> Completed:
     """After the time the program has ``GRACE_SECONDS`` to end; a device that is silent even then is a dead link."""
     frames = Frames(keep)
     talk = _Talk(connection, _packets(stdin) if stdin is not None else iter(()))
     begun = time.monotonic()
-    closed = talk.until(lambda: frames.exit_code is not None, frames.feed, begun + seconds)
+    closed = talk.until(lambda: frames.exit_code is not None, frames.feed, begun + seconds, stop)
     timed_out = not closed and frames.exit_code is None
     if timed_out:
         talk.more(iter([_packet(CLOSE_STDIN, b"")]))
@@ -198,12 +202,14 @@ def _converse_framed(connection: socket.socket, stdin: BinaryIO | None, seconds:
     )
 
 
-def _converse_marked(connection: socket.socket, nonce: str, seconds: float, keep: int) -> Completed:
+def _converse_marked(
+    connection: socket.socket, nonce: str, seconds: float, keep: int, stop: threading.Event | None
+) -> Completed:
     """After the time the stream is hung up, which ends a supervised program."""
     marked = Marked(keep, nonce)
     talk = _Talk(connection, iter(()))
     begun = time.monotonic()
-    ended = talk.until(lambda: False, marked.feed, begun + seconds)
+    ended = talk.until(lambda: False, marked.feed, begun + seconds, stop)
     spent = time.monotonic() - begun
     if not ended:
         return Completed(-9, marked.so_far(), b"", spent, timed_out=True)
@@ -232,8 +238,14 @@ class _Talk:
         """What is to be sent next; only the packet on its way is still finished."""
         self._sending = sending
 
-    def until(self, done: Callable[[], bool], feed: Callable[[bytes], None], deadline: float) -> bool:
-        """Talk until ``done`` or the deadline; True when the other side closed before that."""
+    def until(
+        self,
+        done: Callable[[], bool],
+        feed: Callable[[bytes], None],
+        deadline: float,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        """Talk until ``done``, the deadline or ``stop``; True when the other side closed before that."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ)
             while not done():
@@ -241,9 +253,9 @@ class _Talk:
                 wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if sending else 0)
                 selector.modify(self._connection, wanted)
                 left = deadline - time.monotonic()
-                ready = selector.select(left) if left > 0 else []
-                if not ready:
+                if left <= 0 or (stop is not None and stop.is_set()):
                     return False
+                ready = selector.select(left if stop is None else min(left, INTERRUPT_SECONDS))
                 for _, events in ready:
                     if events & selectors.EVENT_WRITE:
                         self._send()

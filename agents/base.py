@@ -271,6 +271,13 @@ class Agent(ABC):
         """Remove what one call left behind."""
         self._remove(folder)
 
+    def crash_evidence(self) -> dict[str, str]:
+        """What the device itself kept of the program that crashed last: text by name, nothing where a link knows none.
+
+        Never raises; each text is capped.
+        """
+        return {}
+
     def still_answers(self) -> bool:
         """After a fault: is it the device or the engine? A device that passes preflight again is sound."""
         try:

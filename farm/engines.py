@@ -36,7 +36,8 @@ class EngineManifest(Strict):
     """One engine: how it is built or where its artifacts lie, its runner and what it promises.
 
     ``runner`` is the program and its first arguments; ``run --request … --out …`` follows.
-    ``{python}`` stands for the farm's own interpreter (host devices only).
+    ``{python}`` stands for the farm's own interpreter (host devices only). In ``env``, ``{bundle}`` stands for the
+    folder of the engine's files on the device: ``LD_LIBRARY_PATH: "{bundle}/lib"`` for a dynamically linked one.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")

@@ -77,7 +77,7 @@ class RunnerCall:
         self.agent.send_text(request.to_json(), f"{self.folder}/request.json")
         self.guard()
         argv = [*self._runner(), "run", "--request", "request.json", "--out", "out"]
-        done = self.agent.run(argv, self.folder, self.job.bundle.env, request.limits.seconds)
+        done = self.agent.run(argv, self.folder, self._environment(), request.limits.seconds)
         self.runner_seconds += done.seconds
         if done.timed_out or done.exit_code != 0:
             raise self._fault(done, request.limits.seconds)
@@ -140,6 +140,11 @@ class RunnerCall:
                 argv.append(word)
         return argv
 
+    def _environment(self) -> dict[str, str]:
+        """The engine's settings; ``{bundle}`` is where its files lie on this device."""
+        bundle = f"{self.agent.home}/bundles/{self.job.bundle.digest}"
+        return {name: value.replace("{bundle}", bundle) for name, value in self.job.bundle.env.items()}
+
     def _who(self) -> str:
         return f"{self.job.bundle.engine} on {self.job.device.name}"
 
@@ -166,6 +171,7 @@ class RunnerCall:
             return RunnerCrashed(f"{self._who()}: the runtime failed: {tail or 'no reason given'}", **facts)
         signal = done.signal
         how = _SIGNALS.get(signal, f"signal {signal}") if signal else f"exit code {done.exit_code}"
+        facts |= self.agent.crash_evidence()
         return RunnerCrashed(f"{self._who()}: crashed ({how}){': ' + tail if tail else ''}", **facts)
 
 

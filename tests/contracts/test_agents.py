@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from agents.host import HostAgent
 from agents.local import LocalAgent
 from agents.readings import Place, all_probes, flat, take
 from agents.ssh import SshAgent
-from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
+from engine.contract.errors import DeviceUnavailable, LeaseLost, StorageFull, TransferError
 from engine.toolchain import emulator
 from tests.agents.adbd import AdbDevice
 from tests.agents.adbunit import Units, adb_units
@@ -180,10 +181,33 @@ def test_a_lost_lease_stops_a_deployment(agent: Agent, tmp_path: Path) -> None:
 
 
 def test_a_deadline_ends_a_program_and_its_children(agent: Agent, tmp_path: Path) -> None:
-    # Slow devices need longer than a deadline to start a shell: it begins when the child runs.
-    done = script(agent, "sleep 600 & echo $! > pid; wait", seconds=3.0)
+    # An emulated device may need seconds to start the shell itself, and the child must run before the deadline.
+    seconds = 4.0 if isinstance(agent, AdbAgent) else 0.5
+    done = script(agent, "sleep 600 & echo $! > pid; wait", seconds)
     assert done.timed_out  # type: ignore[attr-defined]
     wait_until_ended(tmp_path, "the child outlived its deadline")
+
+
+def test_an_interrupt_ends_a_program_that_hangs_and_no_other_starts(agent: Agent, tmp_path: Path) -> None:
+    mark = tmp_path / "device/jobs/one/pid"
+
+    def interrupt_once_it_runs() -> None:
+        until = time.monotonic() + 30
+        while not (mark.exists() and mark.read_text().endswith("\n")) and time.monotonic() < until:
+            time.sleep(0.02)
+        agent.interrupt()
+
+    other = threading.Thread(target=interrupt_once_it_runs)
+    other.start()
+    with pytest.raises(LeaseLost, match="the job was taken away while it ran"):
+        script(agent, "sleep 600 & echo $! > pid; wait", seconds=300)
+    other.join()
+    wait_until_ended(tmp_path, "the child outlived the interrupt")
+    with pytest.raises(LeaseLost):
+        script(agent, "touch started")
+    assert not mark.with_name("started").exists()
+    agent.end_job("jobs/one")
+    assert not mark.parent.exists(), "what a job left behind can still be removed"
 
 
 def test_a_program_that_leaves_children_behind_leaves_none(agent: Agent, tmp_path: Path) -> None:
