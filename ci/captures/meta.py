@@ -59,7 +59,7 @@ class Declared(Strict):
     """One tensor. ``shape`` is as stored; ``layout`` or ``permutation`` lead back to the model's order of axes.
 
     ``permutation[i]`` is the model's axis that is stored as axis ``i`` (NHWC: ``[0, 2, 3, 1]``). ``strides`` are
-    in elements, for padded rows.
+    in elements, for padded rows. ``content``: the numbers are ``boxes`` (N, 4) of x0 y0 x1 y1, or a ``mask``.
     """
 
     dtype: str | None = None
@@ -68,6 +68,7 @@ class Declared(Strict):
     permutation: tuple[Axis, ...] | None = None
     strides: tuple[Annotated[int, Field(ge=1)], ...] | None = None
     quantisation: Quantised | None = None
+    content: Literal["boxes", "mask"] | None = None
 
     @field_validator("dtype")
     @classmethod
@@ -144,7 +145,9 @@ def declare(tensor: Tensor, declared: Declared | None) -> Tensor:
     rule = declared.quantisation.rule() if declared.quantisation else None
     if rule is not None and rule.dtype != shaped.dtype:
         raise _contradiction(tensor, f"quantisation of {rule.dtype} is declared, the tensor holds {shaped.dtype}")
-    return replace(shaped, quantisation=rule)
+    if declared.content == "boxes" and shaped.shape[-1:] != (4,):
+        raise _contradiction(tensor, f"boxes have four numbers each, the tensor has the shape {list(shaped.shape)}")
+    return replace(shaped, quantisation=rule, content=declared.content or "")
 
 
 def _typed(tensor: Tensor, declared: Declared) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 
 from consistency import words
 from consistency.metrics import scale_of
+from consistency.metrics.edits import edit_distance
 from consistency.tensors.layout import differing_in_order, layout_hint
 from consistency.tensors.pair import Pair, rule_type
 from consistency.tensors.records import Tensor, TensorStatus, TensorVerdict, dequantise
@@ -50,10 +51,11 @@ def _alike(ref: Tensor, got: Tensor) -> tuple[Tensor, Tensor, str]:
 
 def _strings(ref: Tensor, got: Tensor) -> TensorVerdict:
     assert ref.values is not None and got.values is not None  # noqa: S101, PT018 - checked by the caller
-    pairs = zip(got.values.reshape(-1).tolist(), ref.values.reshape(-1).tolist(), strict=True)
+    pairs = list(zip(got.values.reshape(-1).tolist(), ref.values.reshape(-1).tolist(), strict=True))
     unlike = [index for index, (mine, theirs) in enumerate(pairs) if mine != theirs]
     count = math.prod(ref.shape)
-    metrics = {"count": count, "differing": len(unlike), "worst_index": unlike[0] if unlike else None}
+    edits = sum(edit_distance(*pairs[index]) for index in unlike)
+    metrics = {"count": count, "differing": len(unlike), "worst_index": unlike[0] if unlike else None, "edits": edits}
     if not unlike:
         return _say(ref, "pass", "" if count else "empty", metric="differing", metrics=metrics)
     reason = f"{len(unlike)} of {count} strings differ, first{words.place(unlike[0], ref.shape)}"

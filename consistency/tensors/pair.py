@@ -13,6 +13,7 @@ from consistency.metrics.measure import Measurement, measure
 from consistency.metrics.nonfinite import nonfinite_kinds
 from consistency.records import Metrics, RuleOutcome, Stats
 from consistency.tensors import clues
+from consistency.tensors.extras import extras
 from consistency.tensors.layout import layout_hint
 from consistency.tensors.records import Tensor, TensorStatus, TensorVerdict
 from consistency.thresholds import Bounds, Profile, judge
@@ -54,6 +55,8 @@ class Pair:
             "bound": rule.bound if rule else None,
             "would_pass": rule.would_pass if rule else None,
         }
+        if stats.differing:
+            numbers |= extras(self.ref, self.got, bounds.max_abs, failed=status == "fail")
         return TensorVerdict(
             name=self.ref.name,
             status=status,

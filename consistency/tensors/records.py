@@ -10,6 +10,7 @@ import numpy as np
 
 from consistency.records import NonFinite
 
+Content = Literal["", "boxes", "mask"]
 TensorStatus = Literal["pass", "fail", "missing", "extra", "not_compared"]
 
 #: Smallest and largest code of the types a quantised tensor may have.
@@ -58,7 +59,7 @@ class Tensor:
     ``dtype`` is the name of its type even where numpy has none (bfloat16, held widened as float32; int4, held
     as int8; string). ``values`` is ``None`` where the bytes cannot be read as numbers or text; ``reason`` says
     why. ``step`` is the scale of the codes that ``values`` were dequantised from. ``op`` and ``inputs`` are known
-    only of captures that carry the graph.
+    only of captures that carry the graph. ``content`` is what the numbers were declared to be.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Tensor:
     step: float | None = None
     op: str = ""
     inputs: tuple[str, ...] = ()
+    content: Content = ""
 
 
 @dataclass(frozen=True)

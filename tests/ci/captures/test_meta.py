@@ -142,3 +142,11 @@ def test_layouts_name_each_axis_once():
 
 def test_an_empty_declaration_declares_nothing():
     assert Meta().of("A", "y") is None
+
+
+def test_boxes_of_other_than_four_numbers_are_refused():
+    three = Tensor("y", "float32", (2, 3), np.zeros((2, 3), np.float32))
+    with pytest.raises(ConfigError, match="boxes have four numbers each"):
+        declare(three, Declared(content="boxes"))
+    four = Tensor("y", "float32", (2, 4), np.zeros((2, 4), np.float32))
+    assert declare(four, Declared(content="boxes")).content == "boxes"
