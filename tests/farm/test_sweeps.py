@@ -12,7 +12,7 @@ import pytest
 from engine.contract.errors import InfraError, RunCancelled, UsageError
 from farm.jobs import JobError, JobSpec, JobStatus, Priority, RunSpec, RunSummary
 from farm.store import Store, create_run, jobs_of, run_status
-from farm.store.jobs import finish_run
+from farm.store.jobs import finish_run, touch_run
 from farm.store.runs import cancel_run, find_run, list_runs
 from farm.store.transitions import claim, fail, finish, recover
 from farm.sweeps import SAME_NIGHT_SECONDS, SweepRuns, alone, begin, end, resume, unfinished
@@ -39,7 +39,9 @@ class Runs(SweepRuns):
         for job in jobs_of(self._store, run_id):
             self.ran.append(job.case)
             how = self._how.get(job.case)
-            taken = claim(self._store, job.id, "w", 10)
+            while (taken := claim(self._store, job.id, "w", 10)) is None:
+                self._store.clock.now += 1  # a device that failed is left alone for a while
+                touch_run(self._store, run_id, "me")
             if how is None:
                 finish(self._store, taken, {"by": run_id})
             else:
