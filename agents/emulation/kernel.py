@@ -38,13 +38,27 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 #: CHOWN, DAC_OVERRIDE, SETGID, SETUID, SYS_ADMIN: root of a container may lack them.
 _WANTED_CAPABILITIES = (0, 1, 6, 7, 21)
+#: Users of a device have numbers below this, nobody among them.
+_USERS = 65535
 
 
 def privileged() -> bool:
     """True for a root that may do what root does: its devices can have more users than one."""
     status = Path("/proc/self/status").read_text().splitlines()
     effective = int(next(line for line in status if line.startswith("CapEff:")).split()[1], 16)
-    return os.geteuid() == 0 and all(effective >> one & 1 for one in _WANTED_CAPABILITIES)
+    able = os.geteuid() == 0 and all(effective >> one & 1 for one in _WANTED_CAPABILITIES)
+    return able and all(_numbers(name) >= _USERS for name in ("uid_map", "gid_map"))
+
+
+def same_numbers(name: str) -> str:
+    """A ``uid_map`` or ``gid_map`` in which everybody this process knows keeps the number."""
+    return f"0 0 {_numbers(name)}"
+
+
+def _numbers(name: str) -> int:
+    """How many numbers from 0 on are known here (all of them, or what a container was given)."""
+    ranges = [tuple(map(int, line.split())) for line in Path("/proc/self", name).read_text().splitlines()]
+    return next((count for first, _, count in ranges if first == 0), 0)
 
 
 def _check(result: int, what: str) -> None:

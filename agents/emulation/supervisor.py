@@ -154,7 +154,7 @@ class Supervisor:
     def _map_users(self, pid: int) -> None:
         """Root keeps every number as it is; anybody else is the device's root and nobody besides."""
         process = Path(f"/proc/{pid}")
-        maps = {"uid_map": "0 0 4294967295", "gid_map": "0 0 4294967295"}
+        maps = {name: kernel.same_numbers(name) for name in ("uid_map", "gid_map")}
         if self._boot.rootless:
             maps = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}
         for name, text in maps.items():

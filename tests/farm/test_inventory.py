@@ -128,3 +128,14 @@ def test_one_unit_is_one_device(tmp_path: Path, one: str, other: str) -> None:
     path = fleet_of(tmp_path, DEVICE % ("a", ADB % (one, "")), DEVICE % ("b", ADB % (other, "")))
     with pytest.raises(ConfigError, match=r"a and b both have serial .*one unit is one device"):
         load_fleet(path)
+
+
+@pytest.mark.parametrize(
+    "link", ['{kind: adb, serial: "127.0.0.1:5555"%s}', "{kind: ssh, host: a, user: b%s}"], ids=["adb", "ssh"]
+)
+def test_what_answers_over_a_real_link_may_be_emulated_and_is_then_not_counted_as_real(
+    link: str, tmp_path: Path
+) -> None:
+    plain = load_fleet(fleet_of(tmp_path, DEVICE % ("a", link % ""))).devices[0]
+    said = load_fleet(fleet_of(tmp_path, DEVICE % ("a", link % ", emulated: true"))).devices[0]
+    assert (plain.real, plain.emulated, said.real, said.emulated) == (True, False, False, True)
