@@ -72,6 +72,7 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
         "attempts": outcome.job.attempts,
         "traffic": {**answer.get("traffic", {}), "layer_bytes": answer.get("layer_bytes", 0)},
         "profile": verdict.profile,
+        **({"readings": answer["readings"]} if answer.get("readings") else {}),
     }
 
 

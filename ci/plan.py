@@ -66,6 +66,7 @@ def case_job(
         iterations=case.iterations,
         seconds=case.limits.seconds,
         result_bytes=case.limits.result_bytes,
+        conditions=case.conditions,
         emulators=dict(matrix.emulators),
         python=sys.executable,
     )
@@ -94,7 +95,7 @@ def _spec(job: CaseJob, role: Role, position: int) -> JobSpec:
         role=role,
         position=position,
         cost=EMULATED_COST if job.device.emulated else NATIVE_COST,
-        timeout=3 * job.seconds + 120,
+        timeout=3 * job.seconds + 120 + job.conditions.longest_wait,
         spec=job.model_dump(mode="json", exclude_unset=True),  # what was not said stays unsaid
         content=job.content(),
         queue=host_queue(job.device.at) if job.device.at else "",

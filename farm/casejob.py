@@ -11,6 +11,7 @@ from pydantic import Field
 
 from agents.base import Blob
 from engine.contract.request import Limits
+from farm.conditions import Conditions
 from farm.config import Strict
 from farm.inventory import Device
 
@@ -70,6 +71,7 @@ class CaseJob(Strict):
     iterations: int = Field(default=1, ge=1, le=1000)
     seconds: float = Field(default=Limits.seconds, gt=0)
     result_bytes: int = Field(default=Limits.result_bytes, ge=1024)
+    conditions: Conditions = Conditions()
     emulators: dict[str, str] = Field(default_factory=dict, description="emulator name -> program on this host")
     python: str = ""
 

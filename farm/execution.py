@@ -32,6 +32,7 @@ from farm.interrupt import interruptible
 from farm.runnercall import RunnerCall, job_name, make_agent
 from farm.sharing import load_trace, localise
 from farm.store.blobs import BlobStore
+from farm.surroundings import Surroundings
 
 #: Largest single tensor that is fetched from a device.
 MAX_TENSOR_BYTES = 1 << 30
@@ -51,7 +52,9 @@ def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) 
         call = RunnerCall(job, agent, guard, attempt)
         try:
             call.deploy()
-            return Measurement(call).run()
+            with Surroundings(agent, job.device, job.conditions, guard) as around:
+                answer = Measurement(call).run()
+            return answer | {"readings": around.answer()}
         finally:
             call.finish()
 

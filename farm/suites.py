@@ -14,6 +14,7 @@ from engine.contract.request import Limits
 from engine.models.preprocess import PreparedInput, checked_recipe, prepared_input
 from engine.models.sources import DebianFile, LocalFile, Origin, PinnedFile, PypiFile, UriFile
 from engine.models.tasks import ArgmaxIs, ShareAbove, Task
+from farm.conditions import Conditions
 from farm.config import Strict, load, nearest
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -154,6 +155,7 @@ class Case(Strict):
     """A model on its inputs, judged by one profile. ``inputs`` maps model inputs to ids of ``inputs``.
 
     ``iterations`` repeats each pass in one process, so that an answer that is wrong the first time only is seen.
+    ``conditions`` may ask for a cool chip or a governor: ``farm/conditions.py``.
     """
 
     id: Name
@@ -163,6 +165,7 @@ class Case(Strict):
     tasks: tuple[TaskEntry, ...] = ()
     iterations: int = Field(default=1, ge=1, le=100)
     limits: CaseLimits = CaseLimits()
+    conditions: Conditions = Conditions()
 
     def checks(self) -> tuple[Task, ...]:
         """The task checks of this case."""

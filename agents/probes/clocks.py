@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agents.probes._text import Flat, Unknown, lines, whole, words
@@ -71,18 +71,20 @@ class Clocks:
         }
 
     def _grouped(self, attribute: str) -> str | None:
-        groups: dict[str, list[int]] = {}
-        for core in self.cores:
-            if core.online and (told := getattr(core, attribute)):
-                groups.setdefault(str(told), []).append(core.number)
-        return ", ".join(f"{ranges(numbers)} {told}" for told, numbers in groups.items()) or None
+        return _in_groups({core.number: getattr(core, attribute) for core in self.cores if core.online})
 
     def _limits(self) -> str | None:
-        groups: dict[str, list[int]] = {}
-        for core in self.cores:
-            if core.online and core.lowest_khz and core.highest_khz:
-                groups.setdefault(f"{core.lowest_khz}-{core.highest_khz}", []).append(core.number)
-        return ", ".join(f"{ranges(numbers)} {told}" for told, numbers in groups.items()) or None
+        known = [core for core in self.cores if core.online and core.lowest_khz and core.highest_khz]
+        return _in_groups({core.number: f"{core.lowest_khz}-{core.highest_khz}" for core in known})
+
+
+def _in_groups(told: Mapping[int, str | int | None]) -> str | None:
+    """``0-3 schedutil, 4-7 walt``; None when no core tells anything."""
+    groups: dict[str, list[int]] = {}
+    for number, value in told.items():
+        if value:
+            groups.setdefault(str(value), []).append(number)
+    return words(", ".join(f"{ranges(numbers)} {value}" for value, numbers in groups.items())) or None
 
 
 def parse(text: str) -> Clocks | Unknown:

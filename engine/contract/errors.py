@@ -9,6 +9,7 @@
     ├── BuildError                2  the engine's own build failed
     ├── UnsupportedError          3  this model or backend is not supported there (named)
     ├── MissingToolError          3  a program or package is absent; the hint says what to type
+    ├── TooHot                    3  the device is not known to be cool in time: nothing was measured
     ├── RunnerError               1  the engine under test misbehaved on a usable device
     │   ├── RunnerCrashed            a signal, or an exit code outside the contract
     │   ├── RunnerHung               no result before its deadline, though the device answers
@@ -86,6 +87,13 @@ class MissingToolError(LockstepError):
     """A program or a package is absent; the hint says what to type."""
 
     exit_code = 3
+
+
+class TooHot(LockstepError):
+    """A device is not known to be as cool as its case asks when the time for that is up: nothing was measured."""
+
+    exit_code = 3
+    status = "inconclusive"
 
 
 class RunnerError(LockstepError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reports.layers import STATUSES
+from reports.page.readings import readings_in_words
 from reports.tables import LAYER_FIELDS, RECORD_FIELDS, CaseTable
 from reports.words import LOUDNESS, loudest, number, plural
 
@@ -43,6 +44,7 @@ def case_sections(verdict: Json, tables: list[CaseTable]) -> list[Json]:
                         "device": chips[r["device"]],
                         "case": r,
                         "differs": _differs(r),
+                        "surroundings": readings_in_words(r),
                     }
                     for r in records
                 ],

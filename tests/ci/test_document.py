@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ci.document import coverage, traffic
+from ci.document import case_entry, coverage, traffic
 
 
 def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespace:
@@ -63,3 +63,9 @@ def test_totals_are_the_sums_of_the_cases() -> None:
     found = coverage(matrix(), outcomes, ())
     assert (found["layers_paired"], found["layers_expected"], found["layers_not_observable"]) == (3, 6, 2)
     assert traffic(outcomes) == {"bytes_to_devices": 10, "bytes_from_devices": 14, "layer_bytes": 2000}
+
+
+def test_readings_of_a_device_are_told_where_they_were_taken() -> None:
+    readings = {"of": "device", "before": {"chip_celsius": 39.6}, "after": {}, "notes": []}
+    assert case_entry(outcome("a", answer("x", "avx2") | {"readings": readings}))["readings"] == readings
+    assert "readings" not in case_entry(outcome("a", answer("x", "avx2")))
