@@ -122,5 +122,4 @@ _HOST_NAMES = {"chip_celsius": "host_celsius", "chip_sensor": "host_sensor", "ch
 
 def told_of(device: Device) -> str:
     """Whose temperature, clocks and battery are read: the ``device``'s own, or the ``host``'s beneath or itself."""
-    emulated = device.link.kind in ("emulated", "local") or device.model.startswith("emulated-")
-    return "host" if emulated else "device"
+    return "device" if device.real and device.link.kind != "local" else "host"

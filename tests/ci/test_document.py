@@ -42,7 +42,7 @@ def answer(bundle: str, dispatch: str) -> dict:
 
 
 def matrix(*emulated: str) -> SimpleNamespace:
-    devices = [SimpleNamespace(name=name, link=SimpleNamespace(kind="emulated")) for name in emulated]
+    devices = [SimpleNamespace(name=name, real=False) for name in emulated]
     return SimpleNamespace(devices=tuple((device, "abi") for device in devices))
 
 

@@ -82,7 +82,7 @@ def test_readings_before_and_after_are_flat_json(phone: Phone) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    [device(kind="emulated"), device(kind="local"), device("emulated-adb", kind="adb", serial="127.0.0.1:5555")],
+    [device(kind="emulated"), device(kind="local"), device(kind="adb", serial="127.0.0.1:5555", emulated=True)],
     ids=lambda unit: unit.link.kind,
 )
 def test_the_temperature_beneath_an_emulated_chip_is_never_the_chip_s(phone: Phone, unit: Device) -> None:
