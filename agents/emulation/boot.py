@@ -12,7 +12,8 @@ class Boot:
 
     ``lower`` is the shared tree under an overlay, "" when ``root`` itself holds a copy. ``interpreters`` map an ELF
     machine (``aarch64``) to the emulator that runs it. ``bound`` shows a file of the device at another place (/proc);
-    ``noexec``, ``scratch`` and ``sized`` (MiB) are file systems of their own. ``user`` is whom the daemon runs as.
+    ``noexec``, ``scratch`` and ``sized`` (MiB) are file systems of their own. ``user`` is whom the daemon runs as;
+    ``own_users`` says that the device has a user namespace, and with it a binfmt_misc, of its own.
     """
 
     root: str
@@ -25,6 +26,7 @@ class Boot:
     port: int = 0
     user: int = 0
     rootless: bool = False
+    own_users: bool = True
     interpreters: dict[str, str] = field(default_factory=dict)
     bound: dict[str, str] = field(default_factory=dict)
     noexec: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from agents.emulation import kernel
+from agents.emulation import binfmt, kernel
 from agents.emulation.boot import Boot
 
 #: Between the end of a daemon and its next start.
@@ -28,17 +28,6 @@ _LONGEST_MESSAGE = 4096
 #: What separates mount options and lower folders.
 _ODD, _ESCAPED = re.compile(r"([\\,:])"), r"\\\1"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-#: binfmt_misc: magic and mask of 64- and 32-bit Arm programs, as qemu's own script registers them.
-_ELF = {
-    "aarch64": (
-        r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00",
-        r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff",
-    ),
-    "arm": (
-        r"\x7fELF\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x28\x00",
-        r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff",
-    ),
-}
 
 
 def main(descriptor: int) -> None:
@@ -76,9 +65,10 @@ def _tell(line: socket.socket, message: dict[str, object], descriptors: tuple[in
 
 def _new_namespaces(line: socket.socket, boot: Boot, doing: Callable[[str], None]) -> None:
     """User namespace first; the supervisor says who is who in it, then the others belong to it."""
-    doing("user namespace")
-    kernel.unshare(kernel.CLONE_NEWUSER)
-    _tell(line, {"map": os.getpid()})
+    if boot.own_users:
+        doing("user namespace")
+        kernel.unshare(kernel.CLONE_NEWUSER)
+    _tell(line, {"map": os.getpid() if boot.own_users else 0})
     if not line.recv(_LONGEST_MESSAGE):
         sys.exit(1)
     os.setresgid(0, 0, 0)
@@ -106,7 +96,7 @@ def _make_root(boot: Boot, doing: Callable[[str], None]) -> None:
     kernel.mount("proc", root / "proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     doing("binfmt")
     if boot.interpreters:
-        _register(root / "proc/sys/fs/binfmt_misc", boot.interpreters)
+        binfmt.register(root / str(binfmt.PLACE)[1:], boot)
     doing("mount")
     for place in boot.noexec:
         kernel.mount("tmpfs", root / place[1:], "tmpfs", kernel.MS_NOEXEC | kernel.MS_NOSUID, "mode=777")
@@ -138,14 +128,6 @@ def _make_dev(dev: Path) -> None:
         (dev / name).mkdir()
     kernel.mount("tmpfs", dev / "shm", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=1777")
     kernel.mount("devpts", dev / "pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, "newinstance,ptmxmode=0666")
-
-
-def _register(folder: Path, interpreters: dict[str, str]) -> None:
-    """F: the kernel opens the emulator now, so that nothing has to lie inside the device's root."""
-    kernel.mount("binfmt_misc", folder, "binfmt_misc")
-    for machine, program in interpreters.items():
-        magic, mask = _ELF[machine]
-        (folder / "register").write_text(f":{machine}:M::{magic}:{mask}:{program}:POF")
 
 
 class _Init:

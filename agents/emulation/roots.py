@@ -27,7 +27,7 @@ def tree_of(spec: Spec, progress: Progress) -> Path:
     return unpack(package_group(f"{_GROUPS[spec.kind]}-{spec.abi}"), cache_root(), progress)
 
 
-def make_root(folder: Path, tree: Path, spec: Spec, overlay: bool) -> Boot:
+def make_root(folder: Path, tree: Path, spec: Spec, *, overlay: bool, own_users: bool) -> Boot:
     """Lay out a device's files in a new ``folder``, and say how to boot them."""
     for name in ("upper", "work", "root"):
         (folder / name).mkdir(parents=True)
@@ -43,6 +43,7 @@ def make_root(folder: Path, tree: Path, spec: Spec, overlay: bool) -> Boot:
         work=str(folder / "work"),
         hostname=spec.name,
         rootless=not kernel.privileged(),
+        own_users=own_users,
         interpreters={"aarch64": str(emulator("qemu-aarch64"))} if spec.abi == "arm64" else {},
     )
     made: Boot = kind.furnished(boot, spec)

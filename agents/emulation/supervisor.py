@@ -129,7 +129,8 @@ class Supervisor:
         with self._line_lock:
             if self._line is None:
                 raise ConnectionError("the device is down")
-            self._line.send(json.dumps({"do": verb}).encode())
+            with suppress(BrokenPipeError, ConnectionResetError):  # what it said before it ended is still there
+                self._line.send(json.dumps({"do": verb}).encode())
             message, descriptors, _, _ = socket.recv_fds(self._line, _LONGEST_MESSAGE, 1)
         if not message:
             raise ConnectionError("the device's first process is gone")
@@ -152,7 +153,9 @@ class Supervisor:
         return answer
 
     def _map_users(self, pid: int) -> None:
-        """Root keeps every number as it is; anybody else is the device's root and nobody besides."""
+        """Nobody when ``pid`` is 0. Root keeps every number; anybody else is the device's root and nobody besides."""
+        if not pid:
+            return
         process = Path(f"/proc/{pid}")
         maps = {name: kernel.same_numbers(name) for name in ("uid_map", "gid_map")}
         if self._boot.rootless:

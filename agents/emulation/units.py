@@ -12,16 +12,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agents.emulation import roots
+from agents.emulation import binfmt, kernel, roots
+from agents.emulation.boot import Boot
 from agents.emulation.capabilities import explain
 from agents.emulation.processes import end, start_time
 from agents.emulation.spec import Spec
-from engine.contract.errors import DeviceUnavailable
+from engine.contract.errors import DeviceUnavailable, UsageError
 from engine.debian import Progress, silent
 from engine.places import state_root
 
 _ANSWER_SECONDS = 90.0
 _LONGEST_MESSAGE = 4096
+#: Steps that a root without a user namespace may still be able to do: kernels before 6.7 have one binfmt_misc for all.
+_OF_USER_NAMESPACES = ("user namespace", "namespaces", "mount", "dev", "proc", "binfmt")
 
 
 def home() -> Path:
@@ -109,6 +112,8 @@ class Unit:
             with suppress(DeviceUnavailable):
                 self._ask("down")
             end(self.pid, self.started)
+        with suppress(OSError, ValueError, TypeError):
+            binfmt.forget(Boot.from_json((self.folder / "boot.json").read_text()))
         roots.remove_tree(self.folder)
 
     def _ask(self, do: str, **details: object) -> dict[str, int | str]:
@@ -135,29 +140,42 @@ class Unit:
 
 
 def start(spec: Spec, folder: Path, *, port: int = 0, orphan: str = "lives", progress: Progress = silent) -> Unit:
-    """Make a device in ``folder`` (what lay there is removed) and wait until its daemon answers.
+    """Make a device in ``folder`` (another device's remains there are removed) and wait until its daemon answers.
 
     ``orphan`` says whether it ``lives`` on when this process ends, or ``dies`` with it. Raises MissingToolError that
     names what the kernel does not allow, or the package that cannot be had.
     """
+    if folder.exists() and not (folder / "boot.json").exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} holds something else than an emulated device", hint="name another folder")
     tree = roots.tree_of(spec, progress)
-    unit, report = _launch(spec, folder, tree, port, orphan, overlay=True)
-    if report.get("failed") == "overlay":
-        progress(f"{spec.name}: no overlayfs here: copying its files")
-        unit, report = _launch(spec, folder, tree, port, orphan, overlay=False)
-    if unit is None:
-        log = (folder / "log").read_text(errors="replace")[-_LONGEST_MESSAGE:]
-        roots.remove_tree(folder)
-        raise explain(spec.name, report, log)
-    return unit
+    overlay, own_users = True, True
+    while True:
+        boot = _lay_out(spec, folder, tree, overlay=overlay, own_users=own_users)
+        unit, report = _launch(spec, folder, port, orphan)
+        if unit is not None:
+            return unit
+        binfmt.forget(boot)
+        if overlay and report.get("failed") == "overlay":
+            progress(f"{spec.name}: no overlayfs here: copying its files")
+            overlay = False
+        elif own_users and kernel.privileged() and report.get("failed") in _OF_USER_NAMESPACES:
+            progress(f"{spec.name}: no user namespace of its own here: this machine's users and binfmt_misc serve it")
+            own_users = False
+        else:
+            log = (folder / "log").read_text(errors="replace")[-_LONGEST_MESSAGE:]
+            roots.remove_tree(folder)
+            raise explain(spec.name, report, log)
 
 
-def _launch(
-    spec: Spec, folder: Path, tree: Path, port: int, orphan: str, *, overlay: bool
-) -> tuple[Unit | None, dict[str, object]]:
+def _lay_out(spec: Spec, folder: Path, tree: Path, *, overlay: bool, own_users: bool) -> Boot:
     roots.remove_tree(folder)
     folder.mkdir(parents=True, mode=0o700)
-    (folder / "boot.json").write_text(roots.make_root(folder, tree, spec, overlay).to_json())
+    boot = roots.make_root(folder, tree, spec, overlay=overlay, own_users=own_users)
+    (folder / "boot.json").write_text(boot.to_json())
+    return boot
+
+
+def _launch(spec: Spec, folder: Path, port: int, orphan: str) -> tuple[Unit | None, dict[str, object]]:
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "agents.emulation.supervisor", str(folder), str(port), orphan],

@@ -12,6 +12,7 @@ from pathlib import Path
 import adbutils
 import pytest
 
+from engine.contract.errors import UsageError
 from tests.agents.adbd import AdbDevice, running_adbd
 
 pytestmark = pytest.mark.adb
@@ -102,6 +103,16 @@ def test_the_host_sees_the_devices_files_and_may_change_them(adb: Adb, device: A
     assert (device.root / "data/local/tmp/x").read_text() == "seen\n"
     (device.root / "sys/class/thermal/thermal_zone0/temp").write_text("81000\n")
     assert adb.shell(device, "cat /sys/class/thermal/thermal_zone0/temp") == "81000\n"
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("x")
+    with (
+        pytest.raises(UsageError, match="holds something else than an emulated device"),
+        running_adbd(tmp_path),
+    ):
+        pass
+    assert (tmp_path / "thesis.txt").exists()
 
 
 def test_nothing_remains_of_a_device_that_went_down(tmp_path: Path) -> None:
