@@ -8,7 +8,7 @@ Layout of a device's folder::
 
     blobs/SHA256             models, inputs, golden tensors (kept between jobs)
     bundles/DIGEST/…         one engine build each (kept between jobs)
-    jobs/JOB/                the working directory of one call (removed afterwards)
+    jobs/TOKEN.JOB/          the working directory of one call, or what is being brought (removed afterwards)
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from agents.deployment import Blob, BundleFiles, Order, Parcel, Stock, plan, push_slot, remember
 from agents.tinyelf import tiny_program
 from engine.contract.errors import DeviceUnavailable, LeaseLost, StorageFull, TransferError
 
+#: How much blobs and bundles may take on a device unless its entry says otherwise.
+CAP_BYTES = 8 * 1024**3
 #: Room that must stay free on the device after a transfer.
 RESERVE_BYTES = 64 * 1024 * 1024
 PREFLIGHT_SECONDS = 20.0
@@ -45,16 +48,6 @@ class AgentSpec:
     root: Path
     link: Mapping[str, Any]
     emulators: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Blob:
-    """One host file to bring to a device, named by the SHA-256 of its bytes."""
-
-    path: Path
-    sha256: str
-    size: int
-    executable: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,13 +79,19 @@ class Traffic:
 
 @dataclass
 class Agent(ABC):
-    """Drives one device over one link. Use as a context manager; the constructor does no I/O."""
+    """Drives one device over one link. Use as a context manager; the constructor does no I/O.
+
+    ``token`` is the fencing token of the lease under which it works (0: none), ``cap_bytes`` what blobs and bundles
+    may take on the device.
+    """
 
     name: str
     abi: str
     traffic: Traffic = field(default_factory=Traffic)
     #: Set from another thread: the program that runs must end, and no other may start.
     interrupted: threading.Event = field(init=False, default_factory=threading.Event)
+    token: int = field(default=0, kw_only=True)
+    cap_bytes: int = field(default=CAP_BYTES, kw_only=True)
 
     # -- hooks: what a link must fill ---------------------------------------------------------
 
@@ -118,16 +117,19 @@ class Agent(ABC):
         """The bytes of one file; ``TransferError`` when absent or larger than ``limit``."""
 
     @abstractmethod
-    def _hash(self, target: str) -> str:
-        """SHA-256 of a file, computed on the device."""
+    def _stock(self, order: Order) -> Stock:
+        """What the device lacks of ``order``: one round trip.
+
+        It clears away what attempts with a smaller token left, marks as used what is there and, when something is
+        missing, drops the least recently used blobs and bundles beyond ``cap_bytes`` or the free room.
+        """
 
     @abstractmethod
-    def _existing(self, targets: Sequence[str]) -> set[str]:
-        """Which of these files exist: one round trip."""
+    def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
+        """Bring a parcel: staged, verified there, then visible at once. TransferError when something arrives changed.
 
-    @abstractmethod
-    def _rename(self, source: str, target: str) -> None:
-        """Move atomically; an existing target is replaced."""
+        ``guard`` is called before each piece that travels.
+        """
 
     @abstractmethod
     def _remove(self, target: str) -> None:
@@ -167,7 +169,7 @@ class Agent(ABC):
     def preflight(self) -> None:
         """Prove that the device is usable: a fresh nonce comes back from a program run where bundles live."""
         nonce = secrets.token_hex(8)
-        target = f"bundles/.preflight-{nonce}"
+        folder = self._job_folder("preflight")
         free = self._free_bytes()
         if free < RESERVE_BYTES:
             raise StorageFull(
@@ -175,11 +177,11 @@ class Agent(ABC):
                 hint="free room on the device, or remove the cached blobs and bundles in its folder",
                 device=self.name,
             )
-        self._send(tiny_program(self.abi, nonce), target, executable=True)
+        self._send(tiny_program(self.abi, nonce), f"{folder}/probe", executable=True)
         try:
-            done = self._execute([f"../{target}"], "jobs", {}, PREFLIGHT_SECONDS)
+            done = self._execute(["./probe"], folder, {}, PREFLIGHT_SECONDS)
         finally:
-            self._remove(target)
+            self._remove(folder)
         if done.stdout.decode(errors="replace").strip() != nonce:
             raise DeviceUnavailable(
                 f"{self.name}: a tiny {self.abi} program does not run there "
@@ -189,45 +191,59 @@ class Agent(ABC):
                 exit_code=done.exit_code,
             )
 
-    def deploy(self, blobs: Iterable[Blob], guard: Callable[[], None]) -> None:
-        """Bring the blobs the device lacks to ``blobs/SHA256``."""
-        self._deploy({f"blobs/{blob.sha256}": blob for blob in blobs}, guard)
+    def deploy(self, blobs: Iterable[Blob], guard: Callable[[], None], bundle: BundleFiles | None = None) -> None:
+        """Bring what the device lacks of ``blobs`` (to ``blobs/SHA256``) and ``bundle`` (to ``bundles/DIGEST``).
 
-    def deploy_bundle(self, digest: str, files: Mapping[str, Blob], guard: Callable[[], None]) -> str:
-        """Bring an engine build to ``bundles/DIGEST``; returns that folder."""
-        folder = f"bundles/{digest}"
-        self._deploy({f"{folder}/{name}": blob for name, blob in files.items()}, guard)
-        return folder
+        One round trip when nothing is missing. Raises StorageFull before anything travels, TransferError when
+        something arrives changed, and whatever ``guard`` raises.
+        """
+        guard()
+        order = Order.of(blobs, bundle)
+        stock = self._stock(order)
+        if stock.missing:
+            self._check_room(order, stock)
+            with push_slot(guard):
+                self._bring(order, stock, guard)
+        if bundle is not None:
+            remember(bundle)
 
-    def _deploy(self, wanted: Mapping[str, Blob], guard: Callable[[], None]) -> None:
-        present = self._existing(list(wanted))
-        missing = {target: blob for target, blob in wanted.items() if target not in present}
-        need = sum(blob.size for blob in missing.values())
-        if missing and self._free_bytes() < need + RESERVE_BYTES:
-            raise StorageFull(f"{self.name}: {need} bytes do not fit", hint="free room on the device", device=self.name)
-        for target, blob in missing.items():
-            guard()
-            self._place(target, blob)
-            self.traffic.deployed += blob.size
-
-    def _place(self, target: str, blob: Blob) -> None:
-        part = f"{target}.{secrets.token_hex(4)}.part"
-        self._send(blob.path, part, blob.executable)
-        arrived = self._hash(part)
-        if arrived != blob.sha256:
-            self._remove(part)
-            raise TransferError(
-                f"{self.name}: {blob.path.name} arrived with sha256 {arrived[:12]}…, sent {blob.sha256[:12]}…",
-                hint="the link or the storage is faulty; `lockstep doctor`, then try again",
+    def _check_room(self, order: Order, stock: Stock) -> None:
+        sizes = order.sizes()
+        need, whole = sum(sizes[name] for name in stock.missing), sum(sizes.values())
+        if stock.kept + need > self.cap_bytes and whole > self.cap_bytes:
+            raise StorageFull(
+                f"{self.name}: the job needs {_mib(whole)} MiB, its folder may hold {_mib(self.cap_bytes)}",
+                hint="raise `cache_mb` of the device, or use a smaller model",
                 device=self.name,
             )
-        self._rename(part, target)
+        if stock.free < need + RESERVE_BYTES:
+            raise StorageFull(
+                f"{self.name}: {_mib(need)} MiB do not fit: {_mib(stock.free)} MiB are free, "
+                f"{_mib(RESERVE_BYTES)} must stay free",
+                hint="free room on the device",
+                device=self.name,
+            )
+
+    def _bring(self, order: Order, stock: Stock, guard: Callable[[], None]) -> None:
+        parcel = plan(order, stock)
+        try:
+            self._place(parcel, stock.tar, guard)
+        except TransferError:
+            if not parcel.base:
+                raise
+            # The older bundle may be damaged: it goes, and everything travels.
+            self._remove(f"bundles/{parcel.base}")
+            parcel = plan(order, replace(stock, bundles=()))
+            self._place(parcel, stock.tar, guard)
+        self.traffic.deployed += parcel.size
 
     def begin_job(self, job: str) -> str:
-        """A fresh working directory for one call."""
-        folder = f"jobs/{job}-{secrets.token_hex(4)}"
-        self._remove(folder)
-        return folder
+        """The name of a fresh working directory for one call."""
+        return self._job_folder(job)
+
+    def _job_folder(self, job: str) -> str:
+        """A folder of this holder: the token in its name tells the next holder that it is over."""
+        return f"jobs/{self.token}.{job}-{secrets.token_hex(4)}"
 
     def send_text(self, text: str, target: str) -> None:
         """Write a small file that belongs to one call."""
@@ -285,3 +301,7 @@ class Agent(ABC):
         except (DeviceUnavailable, StorageFull, TransferError):
             return False
         return True
+
+
+def _mib(size: int) -> int:
+    return size // 2**20

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import errno
 import functools
-import hashlib
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from agents.base import INTERRUPT_SECONDS, Agent, Completed
+from agents import hoststock
+from agents.base import INTERRUPT_SECONDS, RESERVE_BYTES, Agent, Completed
+from agents.deployment import Order, Parcel, Stock
 from agents.localshell import local_script
 from agents.probes.fingerprint import Fingerprint
 from agents.readings import Place, take
@@ -103,16 +104,21 @@ class HostAgent(Agent):
         except OSError as error:
             raise TransferError(f"{self.name}: cannot read {source}: {error}", device=self.name) from error
 
-    def _hash(self, target: str) -> str:
-        with self._translated(f"read {target}"), (self.root / target).open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+    def _stock(self, order: Order) -> Stock:
+        with self._translated("tell what it has"):
+            return hoststock.stock(self.root, order, self.token, self.cap_bytes, RESERVE_BYTES)
 
-    def _existing(self, targets: Sequence[str]) -> set[str]:
-        return {target for target in targets if (self.root / target).is_file()}
-
-    def _rename(self, source: str, target: str) -> None:
-        with self._translated(f"rename {source}"):
-            (self.root / source).replace(self.root / target)
+    def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
+        del tar  # nothing is packed on the way from one folder of this host to another
+        staging = self._job_folder("deploy")
+        try:
+            for name, blob in parcel.files.items():
+                guard()
+                self._send(blob.path, f"{staging}/{name}", blob.executable)
+            with self._translated("keep what it was sent"):
+                hoststock.publish(self.name, self.root, self.root / staging, parcel)
+        finally:
+            self._remove(staging)
 
     def _remove(self, target: str) -> None:
         path = self.root / target

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from agents.base import Agent, Completed
+from agents.base import RESERVE_BYTES, Agent, Completed
+from agents.deployment import Order, Parcel, Stock, tar_stream
+from agents.posixstock import PLACE, STOCK, first_wrong, read_stock
 from agents.probes.fingerprint import Fingerprint
 from agents.readings import Place, take
-from engine.contract.errors import ConfigError, DeviceUnavailable, TransferError
+from engine.contract.errors import ConfigError, DeviceUnavailable, InfraError, StorageFull, TransferError
 
 CONTROL_SECONDS = 30.0
-#: sha256sum of a large model on a slow board with a slow card.
-HASH_SECONDS = 600.0
+#: Bytes per second below which a link counts as broken, and copying and hashing on a device.
+SLOWEST_LINK = 200_000
+SLOWEST_STORAGE = 2_000_000
+_WRONG_BYTES = 4
 
 _MAKE_FOLDER = 'mkdir -p -- "$1" && cd -- "$1" && mkdir -p blobs bundles jobs && pwd -P'
 _MAKE_PARENT = 'mkdir -p -- "$1"'
-_EXISTING = 'cd -- "$1" || exit 1; while IFS= read -r name; do [ -f "$name" ] && printf "%s\\n" "$name"; done; exit 0'
-_HASH = 'sha256sum <"$1"'
-_RENAME = 'mv -f -- "$1" "$2"'
 _REMOVE = 'rm -rf -- "$1"'
 _FREE = 'df -Pk -- "$1"'
 
@@ -76,6 +77,13 @@ class PosixAgent(Agent):
         DeviceUnavailable when the link is lost.
         """
 
+    def _pipe(self, text: str, *arguments: str, source: Iterator[bytes], seconds: float) -> Completed:
+        """As ``_script``, with its standard input in pieces. What ``source`` raises ends the script and is raised.
+
+        A link that can send while it reads should; this holds all pieces in memory.
+        """
+        return self._script(text, *arguments, seconds=seconds, stdin=b"".join(source))
+
     # -- the device's folder --------------------------------------------------------------------
 
     def _open_folder(self, folder: str) -> None:
@@ -115,24 +123,51 @@ class PosixAgent(Agent):
         limit = str(int(deadline) + 10)
         return self._supervised(_SUPERVISE, self._path(folder), limit, *settings, *argv, seconds=deadline)
 
-    def _hash(self, target: str) -> str:
-        done = self._script(_HASH, self._path(target), seconds=HASH_SECONDS)
-        found = re.search(rb"([0-9a-f]{64})\s+-\s*$", done.stdout)
-        if done.exit_code or found is None:
-            raise TransferError(
-                f"{self.name}: no sha256 of {target}: {words_of(done.stderr)}",
-                hint="does the device have sha256sum, and is its storage sound?",
+    def _stock(self, order: Order) -> Stock:
+        sizes = order.sizes()
+        asked = "".join(f"{_kib(size)} {name}\n" for name, size in sizes.items())
+        limits = (str(self.token), str(_kib(self.cap_bytes)), str(_kib(RESERVE_BYTES)))
+        done = self._script(STOCK, self._root, *limits, seconds=CONTROL_SECONDS, stdin=asked.encode())
+        stock = read_stock(done.stdout.decode(errors="replace"), list(sizes))
+        if done.exit_code or stock is None:
+            raise DeviceUnavailable(
+                f"{self.name}: cannot tell what it has: {words_of(done.stderr)}",
+                hint="is its folder there and its storage sound? `lockstep doctor`",
                 device=self.name,
             )
-        return found[1].decode()
+        return stock
 
-    def _existing(self, targets: Sequence[str]) -> set[str]:
-        asked = "".join(f"{target}\n" for target in targets if "\n" not in target)
-        done = self._script(_EXISTING, self._root, seconds=CONTROL_SECONDS, stdin=asked.encode())
-        return set(done.stdout.decode(errors="replace").splitlines()) & set(targets)
+    def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
+        staging = self._job_folder("deploy")
+        if not tar:
+            for name, blob in parcel.files.items():
+                guard()
+                self._send(blob.path, f"{staging}/{name}", blob.executable)
+        names = (staging.removeprefix("jobs/"), parcel.tree, parcel.digest, parcel.base, "tar" if tar else "")
+        done = self._pipe(
+            PLACE,
+            *(self._root, *names, *parcel.dropped),
+            source=tar_stream(parcel.files, guard) if tar else iter(()),
+            seconds=CONTROL_SECONDS + parcel.size / SLOWEST_LINK + parcel.whole / SLOWEST_STORAGE,
+        )
+        if done.exit_code:
+            raise self._not_placed(parcel, done)
 
-    def _rename(self, source: str, target: str) -> None:
-        self._checked(_RENAME, f"rename {source}", self._path(source), self._path(target))
+    def _not_placed(self, parcel: Parcel, done: Completed) -> InfraError:
+        words = words_of(done.stderr)
+        if done.exit_code != _WRONG_BYTES:
+            if "o space left" in words or "uota exceeded" in words:
+                return StorageFull(f"{self.name}: {words}", hint="free room on the device", device=self.name)
+            hint = "is its folder writable and its storage sound?"
+            return TransferError(f"{self.name}: files cannot be unpacked: {words}", hint=hint, device=self.name)
+        wrong = first_wrong(done.stdout.decode(errors="replace"), parcel.contents)
+        name, there, here = wrong or ("a file", "", "")
+        name = PurePosixPath(name).name
+        return TransferError(
+            f"{self.name}: {name} arrived with sha256 {there[:12]}…, sent was {here[:12]}…",
+            hint="the link or the storage is faulty, or the file has changed here; `lockstep doctor`, then try again",
+            device=self.name,
+        )
 
     def _remove(self, target: str) -> None:
         self._made = {made for made in self._made if made != target and not made.startswith(f"{target}/")}
@@ -166,6 +201,10 @@ class PosixAgent(Agent):
                 device=self.name,
             )
         return done.stdout.decode(errors="replace")
+
+
+def _kib(size: int) -> int:
+    return -(-size // 1024)
 
 
 def words_of(stderr: bytes) -> str:

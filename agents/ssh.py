@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,7 +52,10 @@ class SshAgent(PosixAgent):
         self._link.close()
 
     def _script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
-        return self._link.script(text, *arguments, seconds=seconds, stdin=stdin)
+        return self._link.script(text, *arguments, seconds=seconds, stdin=(stdin,) if stdin else ())
+
+    def _pipe(self, text: str, *arguments: str, source: Iterator[bytes], seconds: float) -> Completed:
+        return self._link.script(text, *arguments, seconds=seconds, stdin=source)
 
     def _supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
         return self._link.supervised(text, *arguments, seconds=seconds, stop=self.interrupted)
@@ -85,10 +89,6 @@ class SshAgent(PosixAgent):
                 # In pieces: one large read would copy all that came before with each answer.
                 sizes = [*[REQUEST_BYTES] * (size // REQUEST_BYTES), size % REQUEST_BYTES]
                 return b"".join(stream.read(piece) for piece in sizes)
-
-    def _rename(self, source: str, target: str) -> None:
-        with self._link.files(f"rename {source}") as files:
-            files.posix_rename(self._path(source), self._path(target))
 
 
 def make(spec: AgentSpec) -> SshAgent:

@@ -9,7 +9,7 @@ import secrets
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ SILENCE_SECONDS = 30.0
 #: A transfer slower than this is taken for a broken link.
 SLOWEST_BYTES_PER_SECOND = 200_000
 #: How long a device may take to end a program after it was told to.
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 20.0
 #: How long output is still read after a program ended.
 STRAGGLER_SECONDS = 20.0
 #: How much of a program's output is kept.
@@ -66,8 +66,11 @@ class SshLink:
         if client is not None:
             client.close()
 
-    def script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
-        """Run a constant POSIX shell script with ``arguments``; DeviceUnavailable when it does not end in time."""
+    def script(self, text: str, *arguments: str, seconds: float, stdin: Iterable[bytes] = ()) -> Completed:
+        """Run a constant POSIX shell script with ``arguments``; DeviceUnavailable when it does not end in time.
+
+        ``stdin`` is read piece by piece while the script runs; what it raises ends the script and is raised.
+        """
         answer = self._run(text, arguments, seconds, stdin)
         if answer.timed_out:
             raise DeviceUnavailable(
@@ -110,7 +113,7 @@ class SshLink:
         text: str,
         arguments: Sequence[str],
         seconds: float,
-        stdin: bytes | None,
+        stdin: Iterable[bytes] | None,
         stop: threading.Event | None = None,
     ) -> Completed:
         begun = time.monotonic()
@@ -121,9 +124,8 @@ class SshLink:
             with self._bounded(bound), self._start(command) as channel:
                 out, err = _Tail(channel.recv), _Tail(channel.recv_stderr)
                 if stdin is not None:
-                    channel.sendall(stdin)
-                    channel.shutdown_write()
-                in_time = _wait(channel.status_event, seconds, stop)
+                    _feed(channel, stdin)
+                in_time = _wait(channel.status_event, max(0.0, begun + seconds - time.monotonic()), stop)
                 if not in_time:
                     channel.shutdown_write()
                     channel.status_event.wait(GRACE_SECONDS)
@@ -181,6 +183,19 @@ def _wait(ended: threading.Event, seconds: float, stop: threading.Event | None) 
         if left <= INTERRUPT_SECONDS:
             return False
     return ended.is_set()
+
+
+def _feed(channel: paramiko.Channel, pieces: Iterable[bytes]) -> None:
+    """Write to a script's standard input; one that has ended reads no more, and its exit code says why."""
+    channel.settimeout(SILENCE_SECONDS)
+    try:
+        for piece in pieces:
+            channel.sendall(piece)
+        channel.shutdown_write()
+        channel.settimeout(None)
+    except OSError:
+        if not channel.status_event.wait(GRACE_SECONDS):
+            raise
 
 
 class _Tail:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agents.base import Blob
+from agents.deployment import Blob
 from engine.contract.request import Limits
 from farm.conditions import Conditions
 from farm.config import Strict

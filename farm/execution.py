@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.base import Blob
+from agents.deployment import Blob
 from consistency.metrics import count_nonfinite
 from consistency.metrics.measure import measure
 from consistency.thresholds import absolute_bound, profile
@@ -46,7 +46,7 @@ def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) 
     attempt = int(spec.get("attempt", 1))
     job = validate({key: value for key, value in spec.items() if key not in _FROM_THE_FARM}, CaseJob, "job")
     job = localise(job, BlobStore.configured())
-    agent = make_agent(job)
+    agent = make_agent(job, int(spec.get("token", 0)))
     with agent, interruptible(agent, guard):
         agent.preflight()
         call = RunnerCall(job, agent, guard, attempt)

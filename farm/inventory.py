@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from agents.base import CAP_BYTES
 from engine.contract.errors import ConfigError, UsageError
 from farm.config import Strict, load, nearest
 
@@ -90,6 +91,7 @@ class Device(Strict):
     required: bool = True
     at: str | None = None
     threads: int = Field(default=1, ge=1, le=64)
+    cache_mb: int = Field(default=CAP_BYTES // 2**20, ge=1, description="room for models and engine builds kept there")
 
     @field_validator("name", "chip", "model")
     @classmethod

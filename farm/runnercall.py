@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base import Agent, AgentSpec, Completed
+from agents.deployment import BundleFiles
 from engine.contract.errors import (
     ConfigError,
     DeviceUnavailable,
@@ -31,13 +32,14 @@ from farm.casejob import CaseJob
 _SIGNALS = {4: "SIGILL: it was built for instructions this CPU lacks", 9: "SIGKILL", 11: "SIGSEGV", 6: "SIGABRT"}
 
 
-def make_agent(job: CaseJob) -> Agent:
-    """The agent for the device's link: ``agents/KIND.py``, found by the link's kind."""
+def make_agent(job: CaseJob, token: int = 0) -> Agent:
+    """The agent for the device's link: ``agents/KIND.py``, found by the link's kind; ``token`` is the lease's."""
     device = job.device
     root = state_root() / "devices" / device.name
     spec = AgentSpec(device.name, job.bundle.abi, root, device.link.model_dump(), job.emulators)
     agent = importlib.import_module(f"agents.{device.link.kind}").make(spec)
     assert isinstance(agent, Agent)  # noqa: S101 - a file of this package
+    agent.token, agent.cap_bytes = token, device.cache_mb * 2**20
     return agent
 
 
@@ -66,9 +68,8 @@ class RunnerCall:
     def deploy(self) -> None:
         """Bring bundle, model and inputs; only what the device lacks travels."""
         files = {name: ref.blob() for name, ref in self.job.bundle.files.items()}
-        self.agent.deploy_bundle(self.job.bundle.digest, files, self.guard)
         blobs = [self.job.model.blob(), *(entry.file.blob() for entry in self.job.inputs)]
-        self.agent.deploy({blob.sha256: blob for blob in blobs}.values(), self.guard)
+        self.agent.deploy(blobs, self.guard, BundleFiles(self.job.bundle.digest, files))
 
     def call(self, request: Request) -> Result:
         """Run once in a fresh folder; the folder stays until ``finish`` so that tensors can be fetched."""

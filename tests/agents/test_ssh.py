@@ -17,7 +17,8 @@ import paramiko
 import pytest
 
 from agents import sshlink
-from agents.base import AgentSpec, Blob
+from agents.base import AgentSpec
+from agents.deployment import Blob, BundleFiles, Order
 from agents.ssh import SshAgent, make
 from engine.contract.errors import ConfigError, DeviceUnauthorized, DeviceUnavailable, HostKeyChanged, TransferError
 from engine.toolchain import environment_of, group_tree
@@ -183,8 +184,8 @@ def test_no_name_is_ever_read_by_a_shell(daemon: Sshd, tmp_path: Path) -> None:
     path.write_bytes(data)
     blob = Blob(path, hashlib.sha256(data).hexdigest(), len(data))
     with agent_of(daemon, folder) as agent:
-        agent.deploy_bundle("d", {name: blob}, lambda: None)
-        agent.deploy_bundle("d", {name: blob}, lambda: None)
+        agent.deploy([], lambda: None, BundleFiles("d", {name: blob}))
+        agent.deploy([], lambda: None, BundleFiles("d", {name: blob}))
         done = agent.run(["printf", "%s", "$(touch trap)"], "jobs/o'ne", {"A": "`touch trap`"}, 20)
         agent.end_job("jobs/o'ne")
     assert done.stdout == b"$(touch trap)"
@@ -241,8 +242,9 @@ def test_questions_about_many_files_and_facts_are_one_round_trip_each(
         commands: list[str] = []
         start = sshlink.SshLink._start
         monkeypatch.setattr(sshlink.SshLink, "_start", lambda link, text: commands.append(text) or start(link, text))
-        many = [f"blobs/{number:064x}" for number in range(3000)]
-        assert agent._existing([*many, "blobs/there"]) == {"blobs/there"}
+        many = {f"blobs/{number:064x}": Blob(tmp_path, f"{number:064x}", 1) for number in range(3000)}
+        there = {"blobs/there": Blob(tmp_path, "there", 1)}
+        assert agent._stock(Order({**many, **there})).missing == many.keys()
         assert len(commands) == 1
         assert agent.facts()["kernel"] == os.uname().release
         assert len(commands) == 2
@@ -339,21 +341,21 @@ def test_a_transfer_cut_in_the_middle_never_has_its_final_name(
     path.write_bytes(data)
     blob = Blob(path, hashlib.sha256(data).hexdigest(), len(data))
     with agent_of(daemon, tmp_path / "device") as agent:
-        # From here on only the limit of a whole transfer is short, not that of a silence.
         monkeypatch.setattr(sshlink, "SILENCE_SECONDS", 1.0)
-        monkeypatch.setattr(sshlink, "SLOWEST_BYTES_PER_SECOND", 10**9)
-        write = paramiko.SFTPFile.write
+        monkeypatch.setattr(sshlink, "GRACE_SECONDS", 0.5)
+        sendall = paramiko.Channel.sendall
         sent: list[int] = []
 
-        def write_then_fault(file: paramiko.SFTPFile, chunk: bytes) -> None:
-            sent.append(len(chunk))
+        def send_then_fault(channel: paramiko.Channel, piece: bytes) -> None:
+            sent.append(len(piece))
             if len(sent) == 30:
                 getattr(daemon, fault)()
-            write(file, chunk)
+            sendall(channel, piece)
 
-        monkeypatch.setattr(paramiko.SFTPFile, "write", write_then_fault)
+        monkeypatch.setattr(paramiko.Channel, "sendall", send_then_fault)
         with pytest.raises((DeviceUnavailable, TransferError), match="was lost"):
             agent.deploy([blob], lambda: None)
+    assert sum(sent) < blob.size
     assert not (tmp_path / "device/blobs" / blob.sha256).exists()
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from agents import base, host, posix
 from agents.adb import AdbAgent
-from agents.base import Agent, Blob
+from agents.base import Agent
+from agents.deployment import Blob
 from agents.emulated import EmulatedAgent
 from agents.emulation.linux import USER
 from agents.emulation.spec import Abi
@@ -24,6 +26,7 @@ from engine.contract.errors import DeviceUnavailable, LeaseLost, StorageFull, Tr
 from engine.toolchain import emulator
 from tests.agents.adbd import AdbDevice
 from tests.agents.adbunit import Units, adb_units
+from tests.agents.shellagent import shell_agent
 from tests.agents.sshd import running_sshd
 from tests.agents.sshdevice import SshDevice, SshUnits, address_of, ssh_units
 
@@ -79,6 +82,9 @@ def wait_until_ended(tmp_path: Path, words: str) -> None:
         pytest.param("ssh-arm64", marks=[pytest.mark.ssh, pytest.mark.qemu]),
         pytest.param("adb-x86-64", marks=pytest.mark.adb),
         pytest.param("adb-arm64", marks=[pytest.mark.adb, pytest.mark.qemu]),
+        "dash",
+        "busybox",
+        "toybox",
     ]
 )
 def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
@@ -104,7 +110,9 @@ def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
         ):
             yield made
         return
-    if request.param == "local":
+    if request.param in ("dash", "busybox", "toybox"):
+        made = shell_agent(request.param, root, tmp_path)
+    elif request.param == "local":
         made = LocalAgent("here", "x86-64", root=root)
     elif request.param == "emulated-native":
         made = EmulatedAgent("v1", "x86-64", root=root)
@@ -222,7 +230,7 @@ def test_a_crash_tells_its_signal(agent: Agent, how: str, signal: int | None) ->
 
 
 def test_both_streams_are_kept_apart_and_only_their_tail(agent: Agent) -> None:
-    done = script(agent, "head -c 300000 /dev/zero | tr '\\0' x; echo end; echo oops >&2")
+    done = script(agent, "head -c 300000 /dev/zero; echo end; echo oops >&2")
     assert len(done.stdout) == 64 * 1024  # type: ignore[attr-defined]
     assert done.stdout.endswith(b"end\n")  # type: ignore[attr-defined]
     assert done.stderr == b"oops\n"  # type: ignore[attr-defined]
@@ -255,11 +263,13 @@ def test_a_job_leaves_nothing_behind(agent: Agent, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_as_such(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(agent), "_free_bytes", lambda self: 1024)
-    with pytest.raises(StorageFull, match="0 MiB free"):
+    for module in (base, host, posix):  # as if a petabyte had to stay free
+        monkeypatch.setattr(module, "RESERVE_BYTES", 2**50, raising=True)
+    with pytest.raises(StorageFull, match=r"\d+ MiB free where bundles live; 1073741824 are needed"):
         agent.preflight()
-    with pytest.raises(StorageFull, match="do not fit"):
+    with pytest.raises(StorageFull, match=r"0 MiB do not fit: \d+ MiB are free, 1073741824 must stay free"):
         agent.deploy([blob_of(tmp_path, b"x" * 4096)], no_guard)
+    assert agent.traffic.deployed == 0
 
 
 def test_binary_files_arrive_byte_for_byte(agent: Agent, tmp_path: Path) -> None:

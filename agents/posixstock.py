@@ -1,0 +1,140 @@
+"""Deployment on a device with a POSIX shell: two scripts, and how their answers are read.
+
+They travel with every question, hence no comment and no indentation inside; what they do is said above each. Numbers
+stay below 2^31 KiB: mksh counts with 32 bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from agents.deployment import Stock
+
+#: A job's folder of no known holder is over after this time.
+STALE_MINUTES = 24 * 60
+#: How many of its bundles a device names as a base for the next one.
+NAMED_BUNDLES = 8
+
+# $1 folder, $2 fencing token of the lease, $3 size cap and $4 reserve in KiB; on standard input a line "KIB NAME" for
+# each thing that a job needs.
+#
+# 1. Folders of jobs whose token is smaller belong to attempts that are over: whatever still runs in them is killed,
+#    and they go. So do folders that nothing has touched for a day.
+# 2. What is there is marked as used; of the rest the line numbers are told, from 0.
+# 3. If something is missing, the least recently used blobs and bundles go until it fits, never what is needed now.
+STOCK = r"""cd -- "$1" || exit 1
+token=$2 cap=$3 spare=$4
+for job in jobs/*
+do
+owner=${job#jobs/}
+owner=${owner%%.*}
+case $owner in ""|0|*[!0-9]*) continue;; esac
+[ "$owner" -lt "$token" ] || continue
+ls -l /proc/[0-9]*/cwd 2>/dev/null | while IFS= read -r line
+do
+case $line in *" -> $PWD/$job"|*" -> $PWD/$job/"*)
+line=${line%% -> *}
+line=${line##*/proc/}
+kill -s KILL "${line%%/*}";;
+esac
+done
+rm -rf -- "$job"
+done
+find jobs -mindepth 1 -maxdepth 1 -mmin +1440 -exec rm -rf -- {} +
+need=0 lack=0 at=0
+set --
+while IFS=" " read -r kib name
+do
+if [ -e "$name" ]
+then set -- "$@" "$name"
+else need=$((need+kib)) lack=$((lack+1))
+echo "$at"
+fi
+at=$((at+1))
+done
+[ $# = 0 ] || touch -c -- "$@"
+if [ $lack != 0 ]
+then
+fits() {
+free=$(df -Pk . | sed -n '$s/.* \([0-9][0-9]*\)  *[0-9-][0-9]*%\{0,1\} .*/\1/p')
+case $free in ??????????*) free=999999999;; esac
+kept=0
+while read -r kib name
+do kept=$((kept+kib))
+done <<E
+$(du -sk blobs bundles)
+E
+[ $((kept+need)) -le "$cap" ] && [ "${free:-0}" -ge $((need+spare)) ]
+}
+fits || while IFS= read -r name
+do
+for k do [ "$k" != "$name" ] || continue 2; done
+case $name in blobs/*|bundles/*) rm -rf -- "$name";; esac
+fits && break
+done <<E
+$(ls -dtr blobs/* bundles/* 2>/dev/null)
+E
+fits
+echo "room ${free:-0} $kept"
+command -v tar >/dev/null && echo tar
+ls -t bundles | sed -n 's/^/bundle /;1,8p'
+fi
+echo "end $lack"
+"""
+
+# $1 folder, $2 staging folder below jobs, $3 the digest over all its files, $4 digest of the bundle to make, $5 the
+# bundle to make it from (may be empty), $6 set when a tar comes on standard input; then the names that the older
+# bundle must lose. Exit 3: no room or no permission; 4: something is not what was sent, and all hashes are printed.
+PLACE = r"""cd -- "$1/jobs" && mkdir -p -- "$2" && cd -- "$2" || exit 3
+leave() {
+cd "$root/jobs" && rm -rf -- "$new"
+exit "$1"
+}
+root=$1 new=$2 tree=$3 digest=$4 base=$5 packed=$6
+shift 6
+if [ "$base" ]
+then
+cp -Rl "$root/bundles/$base" bundle 2>/dev/null || { rm -rf bundle; cp -Rp "$root/bundles/$base" bundle; } || leave 3
+for name do rm -rf -- "bundle/$name"; done
+fi
+if [ "$packed" ]
+then tar -xmof - || leave 3
+fi
+got=$(find . -type f -exec sha256sum {} + | LC_ALL=C sort | sha256sum)
+if [ "${got%% *}" != "$tree" ]
+then
+find . -type f -exec sha256sum {} +
+leave 4
+fi
+[ ! -d blobs ] || mv -f -- blobs/* "$root/blobs/" || leave 3
+if [ -d bundle ]
+then
+touch -c bundle
+rm -rf -- "$root/bundles/$digest"
+mv -- bundle "$root/bundles/$digest" || leave 3
+fi
+leave 0
+"""
+
+
+def read_stock(answer: str, asked: Sequence[str]) -> Stock | None:
+    """What STOCK printed about the names ``asked``; None when the answer is not whole."""
+    lines = answer.splitlines()
+    missing = frozenset(asked[int(line)] for line in lines if re.fullmatch(r"\d{1,6}", line) and int(line) < len(asked))
+    if not lines or lines[-1] != f"end {len(missing)}":
+        return None
+    words = [line.partition(" ") for line in lines]
+    room = next((re.fullmatch(r"(\d{1,12}) (\d{1,12})", rest) for kind, _, rest in words if kind == "room"), None)
+    if room is None:
+        return None if missing else Stock()
+    bundles = tuple(rest for kind, _, rest in words if kind == "bundle")[:NAMED_BUNDLES]
+    return Stock(missing, int(room[1]) * 1024, int(room[2]) * 1024, bundles, "tar" in lines)
+
+
+def first_wrong(listing: str, contents: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """Of what ``sha256sum`` printed, the first file that is not as sent: its name, the hash there, the hash here."""
+    found = dict(re.findall(r"^([0-9a-f]{64})[ *]+\./(.*)$", listing, re.MULTILINE))
+    for there, name in ((there, name) for there, name in found.items() if contents.get(name) != there):
+        return name, there, contents.get(name, "")
+    return None
