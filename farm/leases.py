@@ -99,9 +99,9 @@ def lock(session: Session, device: str) -> LeaseRow:
 
 
 def _locked(session: Session, device: str) -> LeaseRow | None:
-    # FOR UPDATE for databases with row locks; on SQLite the whole write transaction is exclusive already. What this
-    # transaction read before it had the lock is stale: another holder's token may be there by now.
-    return session.get(LeaseRow, device, with_for_update=True, populate_existing=True)
+    # FOR UPDATE for databases with row locks (it also reads the row anew: another holder's token may be there by
+    # now); on SQLite the whole write transaction is exclusive already
+    return session.get(LeaseRow, device, with_for_update=True)
 
 
 def _valid_row(session: Session, lease: Lease, now: float) -> LeaseRow:

@@ -73,7 +73,7 @@ class WorkerHost:
         self._store = Store(settings.store)  # opened for a moment where needed: no connection crosses a fork
         self._slots = Slots()
         self._stop = False
-        self._name = worker_name(os.getpid())
+        self._name = worker_name(os.getpid(), settings.queue)
         self._beat_at = 0.0
         # Slots hold the reading end only: it ends when this process does, however it dies
         self._parent_read, self._parent_write = os.pipe()
@@ -143,7 +143,7 @@ class WorkerHost:
             finally:
                 logging.shutdown()
                 os._exit(status)
-        self._slots.names[pid] = worker_name(pid)
+        self._slots.names[pid] = worker_name(pid, self._settings.queue)
         self._slots.born[pid] = time.monotonic()
 
     def _be_slot(self) -> None:
@@ -154,7 +154,7 @@ class WorkerHost:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         fates = [self._parent_read] + ([] if settings.fate_fd is None else [settings.fate_fd])
         threading.Thread(target=_share_fate, args=(fates,), name="fate", daemon=True).start()
-        name = worker_name(os.getpid())
+        name = worker_name(os.getpid(), settings.queue)
         watch = BrokerWatch(settings.broker, _leave_lost_broker)
         watch.start()
 
@@ -210,9 +210,10 @@ class WorkerHost:
         self._slots.names.clear()
 
 
-def worker_name(pid: int) -> str:
-    """How a slot signs its leases."""
-    return f"{pid}@{socket.gethostname()}"
+def worker_name(pid: int, queue: str = "") -> str:
+    """How a slot signs its leases: process and host, and the name that a device host was given."""
+    place = f"{pid}@{socket.gethostname()}"
+    return f"{place}/{queue.removeprefix(HOST_QUEUE)}" if queue.startswith(HOST_QUEUE) else place
 
 
 def _share_fate(fds: Sequence[int]) -> None:

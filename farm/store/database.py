@@ -7,6 +7,7 @@ SQLAlchemy speaks to once its driver is installed. ``docs/decisions/store-and-le
 from __future__ import annotations
 
 import fcntl
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,7 +71,7 @@ class Store:
             raise ConfigError(
                 f"{shown(url)}: no driver for this database: {error}", hint="install its driver into .venv"
             ) from error
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, ssl.SSLError) as error:
             raise _unusable(url, error) from error
         self._engine = engine
         return self
@@ -107,17 +108,17 @@ class Store:
         try:
             with Session(bind, expire_on_commit=False) as session, session.begin():
                 yield session
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, ssl.SSLError) as error:
             raise _unusable(self._engine.url, error) from error
 
 
-def _unusable(url: URL, error: SQLAlchemyError) -> StoreError:
+def _unusable(url: URL, error: Exception) -> StoreError:
     return StoreError(
         f"store {shown(url)}: {redact(_reason(error))}", hint="check its disk, its permissions and LOCKSTEP_STORE_URL"
     )
 
 
-def _reason(error: SQLAlchemyError) -> str:
+def _reason(error: Exception) -> str:
     """One line; PostgreSQL's driver gives the server's answer as fields, ``M`` is the message."""
     original = getattr(error, "orig", None) or error
     fields = original.args[0] if original.args else None

@@ -290,7 +290,7 @@ def _abandon(store: Store, which: ColumnElement[bool]) -> list[str]:
 
 
 def _job(session: Session, job_id: str) -> JobRow | None:
-    return session.get(JobRow, job_id, with_for_update=True, populate_existing=True)
+    return session.get(JobRow, job_id, with_for_update=True)
 
 
 def _locked(*which: ColumnElement[bool]) -> Select[JobRow]:

@@ -74,6 +74,29 @@ class Postgres:
             self._server.wait(timeout=30)
             self._server = None
 
+    @contextmanager
+    def with_tls(self, certificate: Path, key: Path) -> Iterator[None]:
+        """The server speaks TLS for a while, with this certificate and key."""
+        data = self.folder / "data"
+        for name, source in (("server.crt", certificate), ("server.key", key)):
+            shutil.copy(source, data / name)
+            (data / name).chmod(0o600)
+        self._own(data)
+        self.sql("ALTER SYSTEM SET ssl = on")
+        self._reload("on")
+        try:
+            yield
+        finally:
+            self.sql("ALTER SYSTEM RESET ssl")
+            self._reload("off")
+
+    def _reload(self, wanted: str) -> None:
+        self.sql("SELECT pg_reload_conf()")
+        end = time.monotonic() + 30
+        while self.sql("SHOW ssl") != [[wanted]]:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
     def url(self, name: str = "", *, migrated: bool = True) -> str:
         """The URL of a fresh database."""
         name = name or f"t{secrets.token_hex(6)}"

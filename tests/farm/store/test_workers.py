@@ -1,0 +1,112 @@
+import pytest
+
+from engine.contract.errors import UsageError
+from farm.hosts import HostWatch, host_queue, how_to_serve, who
+from farm.jobs import JobSpec, JobStatus, RunSpec
+from farm.store import create_run, job, jobs_of
+from farm.store.holders import holders
+from farm.store.transitions import claim, finish
+from farm.store.workers import BEAT_SECONDS, STALE_SECONDS, beat, join, leave, present, unserved
+
+LAB = host_queue("lab1")
+
+
+def test_a_worker_host_is_there_from_joining_to_leaving(store):
+    join(store, "1@a", LAB, 4, alone=True)
+    (worker,) = present(store)
+    assert (worker.name, worker.queue, worker.slots) == ("1@a", LAB, 4)
+    assert "@" in worker.owner
+    assert unserved(store, {LAB, "lockstep"}) == {"lockstep"}
+    leave(store, "1@a")
+    assert present(store) == ()
+
+
+def test_one_that_says_nothing_for_long_is_not_there(store, clock):
+    join(store, "1@a", LAB, 1, alone=True)
+    for _ in range(20):
+        clock.now += BEAT_SECONDS
+        beat(store, "1@a")
+    assert unserved(store, {LAB}) == set()
+    clock.now += STALE_SECONDS
+    assert unserved(store, {LAB}) == {LAB}
+
+
+def test_a_device_host_is_served_once_and_a_common_queue_by_many(store, clock):
+    join(store, "1@a", LAB, 1, alone=True)
+    with pytest.raises(UsageError, match=r"lockstep.host.lab1 is served already, by 1@a(.|\n)*next: give this host"):
+        join(store, "2@b", LAB, 1, alone=True)
+    clock.now += STALE_SECONDS
+    join(store, "2@b", LAB, 1, alone=True)
+    assert [worker.name for worker in present(store)] == ["2@b"]
+    for name in ("3@a", "4@b"):
+        join(store, name, "lockstep", 1, alone=False)
+    assert len(present(store)) == 3
+
+
+def test_joining_again_replaces_the_row(store):
+    join(store, "1@a", LAB, 1, alone=True)
+    join(store, "1@a", LAB, 2, alone=True)
+    assert [worker.slots for worker in present(store)] == [2]
+
+
+def plan(store):
+    jobs = [JobSpec(case="here", device="d"), JobSpec(case="there", device="e", queue=LAB)]
+    return create_run(store, RunSpec(suite="s", engine="e", command="c", owner="ada@lab"), jobs)
+
+
+def test_jobs_of_a_host_that_nobody_serves_say_so_and_end_as_infra(store):
+    run = plan(store)
+    (note,) = HostWatch(store, run, None, wait=60).look(jobs_of(store, run))
+    assert note == (
+        "no worker serves host lab1: start `lockstep worker --name lab1` there, with the same broker and store"
+    )
+    assert {entry.status for entry in jobs_of(store, run)} == {JobStatus.QUEUED}
+    HostWatch(store, run, None, wait=0).look(jobs_of(store, run))
+    here, there = jobs_of(store, run)
+    assert here.status is JobStatus.QUEUED
+    assert (there.status, there.error.type, there.error.status) == (JobStatus.FAILED, "HostUnserved", "infra")
+    assert there.error.message == "no worker serves host lab1; waited 0 s"
+    assert there.error.hint.startswith("start `lockstep worker --name lab1` there")
+
+
+def test_a_worker_that_comes_in_time_ends_the_wait(store, clock):
+    run = plan(store)
+    watch = HostWatch(store, run, None, wait=0.0)
+    join(store, "1@a", LAB, 1, alone=True)
+    assert watch.look(jobs_of(store, run)) == ()
+    assert {entry.status for entry in jobs_of(store, run)} == {JobStatus.QUEUED}
+    clock.now += STALE_SECONDS
+    assert watch.look(jobs_of(store, run)) != ()
+
+
+def test_the_runs_own_queue_is_watched_when_it_is_the_users_workers_that_serve_it(store):
+    run = plan(store)
+    watch = HostWatch(store, run, "lockstep", wait=60)
+    assert [note.partition(":")[0] for note in watch.look(jobs_of(store, run))] == [
+        "no worker serves queue lockstep",
+        "no worker serves host lab1",
+    ]
+    assert how_to_serve("lockstep").startswith("start `lockstep worker` there")
+    assert who(LAB) == "host lab1"
+
+
+def test_jobs_that_ended_wait_for_nobody(store):
+    run = plan(store)
+    for entry in jobs_of(store, run):
+        finish(store, claim(store, entry.id, "w", 10.0), {})
+    assert HostWatch(store, run, "lockstep", wait=0).look(jobs_of(store, run)) == ()
+
+
+def test_who_holds_a_device_is_known_by_worker_run_and_owner(store, clock):
+    run = plan(store)
+    assert holders(store) == {}
+    taken = claim(store, jobs_of(store, run)[0].id, "7@lab", 10.0)
+    holder = holders(store)["d"]
+    assert (holder.worker, holder.run, holder.owner, holder.case) == ("7@lab", run, "ada@lab", "here")
+    assert str(holder) == f"ada@lab, run {run}, case here, on 7@lab"
+    finish(store, taken, {})
+    assert holders(store) == {}
+    claim(store, jobs_of(store, run)[1].id, "8@lab", 10.0)
+    clock.now += 10
+    assert holders(store) == {}
+    assert job(store, jobs_of(store, run)[1].id).status is JobStatus.RUNNING
