@@ -48,6 +48,7 @@ def cli() -> None:
     Start here:
       lockstep gate       build, deploy, run, compare, report (exit code = verdict)
       lockstep compare    two captures of any engine, layer by layer
+      lockstep emulate    devices that speak adb and ssh, on this machine
       lockstep devices    the fleet and what can run on this machine
       lockstep doctor     is this machine ready?
     """

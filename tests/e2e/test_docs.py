@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from agents.adbserver import stop_server
+from agents.emulation.park import Park
+
 REPOSITORY = Path(__file__).parents[2]
-PAGES = ("add-a-device", "add-a-model", "bring-your-engine", "accept-a-change", "compare")
+PAGES = ("add-a-device", "add-a-model", "bring-your-engine", "accept-a-change", "compare", "emulate")
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,15 @@ def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> No
         "PYTHONPATH": str(clone),
         "LOCKSTEP_STATE": str(tmp_path / "state"),
     }
-    for command in commands_of((clone / "docs" / f"{page}.md").read_text()):
+    try:
+        _run_all(commands_of((clone / "docs" / f"{page}.md").read_text()), clone, environment)
+    finally:
+        Park(tmp_path / "state/emulation").down()
+        stop_server(tmp_path / "state/adb")
+
+
+def _run_all(commands: list[Command], clone: Path, environment: dict[str, str]) -> None:
+    for command in commands:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command.text],
             cwd=clone,
