@@ -56,6 +56,7 @@ def main(descriptor: int) -> None:
     except OSError as error:
         _tell(line, {"failed": step, "errno": error.errno, "detail": str(error)})
         return
+    _tell(line, {"made": True})
     _Init(line, boot).run()
 
 

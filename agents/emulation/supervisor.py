@@ -59,11 +59,12 @@ class Supervisor:
                 stderr=log,
                 start_new_session=True,
             )
-        with self._line_lock:
-            self._line = ours
         ours.send(self._boot.to_json().encode())
         self._map_users(int(str(self._expect(ours, "map")["map"])))
         ours.send(b"mapped")
+        self._expect(ours, "made")
+        with self._line_lock:  # only now: connections that wait must not talk in between
+            self._line = ours
         until = time.monotonic() + UP_SECONDS
         while True:
             with suppress(OSError), self._connect():
@@ -129,14 +130,11 @@ class Supervisor:
         with self._line_lock:
             if self._line is None:
                 raise ConnectionError("the device is down")
-            with suppress(BrokenPipeError, ConnectionResetError):  # what it said before it ended is still there
-                self._line.send(json.dumps({"do": verb}).encode())
+            self._line.send(json.dumps({"do": verb}).encode())
             message, descriptors, _, _ = socket.recv_fds(self._line, _LONGEST_MESSAGE, 1)
         if not message:
             raise ConnectionError("the device's first process is gone")
         answer: dict[str, object] = json.loads(message)
-        if "failed" in answer:
-            raise BootFailed(str(answer["failed"]), int(str(answer["errno"] or 0)), str(answer["detail"]))
         return answer, descriptors
 
     def _connect(self) -> socket.socket:
@@ -147,7 +145,7 @@ class Supervisor:
 
     def _expect(self, line: socket.socket, name: str) -> dict[str, object]:
         message = line.recv(_LONGEST_MESSAGE)
-        answer: dict[str, object] = json.loads(message) if message else {"failed": "namespaces", "detail": "it ended"}
+        answer: dict[str, object] = json.loads(message) if message else {"failed": "start", "detail": "it ended"}
         if name not in answer:
             raise BootFailed(str(answer["failed"]), int(str(answer.get("errno") or 0)), str(answer["detail"]))
         return answer

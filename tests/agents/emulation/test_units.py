@@ -105,6 +105,36 @@ def test_the_host_sees_the_devices_files_and_may_change_them(adb: Adb, device: A
     assert adb.shell(device, "cat /sys/class/thermal/thermal_zone0/temp") == "81000\n"
 
 
+def test_a_silent_line_stays_connected_and_lets_nothing_through(device: AdbDevice) -> None:
+    with socket.create_connection(("127.0.0.1", device.port), 30) as line:
+        device.cut(silent=True)
+        line.sendall(b"CNXN garbage that adbd would hang up on")
+        line.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            line.recv(1)
+        assert device.status().line == "silent"
+        device.mend()
+    assert device.status().line == "open"
+
+
+def test_a_killed_daemon_stays_away_until_it_is_restarted(adb: Adb, device: AdbDevice) -> None:
+    device.kill()
+    wait(lambda: adb.state(device) != "device", "the daemon is gone")
+    assert "daemon" not in adb("connect", device.serial).stdout
+    device.restart()
+    wait(lambda: "connected" in adb("connect", device.serial).stdout and adb.state(device) == "device", "back")
+    assert adb.shell(device, "echo back") == "back\n"
+
+
+def test_a_reboot_ends_every_process_and_keeps_the_files(adb: Adb, device: AdbDevice) -> None:
+    boot_id = "cat /proc/sys/kernel/random/boot_id"
+    before = adb.shell(device, f"touch /data/local/tmp/kept; setsid sleep 600 >/dev/null 2>&1 & {boot_id}")
+    device.reboot()
+    wait(lambda: "connected" in adb("connect", device.serial).stdout and adb.state(device) == "device", "back")
+    assert adb.shell(device, boot_id) != before
+    assert adb.shell(device, "ls /data/local/tmp/kept; pgrep sleep || echo none") == "/data/local/tmp/kept\nnone\n"
+
+
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
     with (
