@@ -11,7 +11,7 @@ from engine.contract.errors import InfraError
 
 SECONDS = 20.0
 #: How much of each is kept: the backtrace of the crashing thread is at the head of a tombstone.
-KEPT_CHARACTERS = 16_000
+KEPT_CHARACTERS = 8_000
 
 # $1 a word drawn for this call, $2 the folder in which the program ran: it was made just before.
 SCRIPT = """

@@ -70,10 +70,17 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
         "requested": dict(answer.get("requested", {})),
         "latency_ms": _latency(answer),
         "attempts": outcome.job.attempts,
+        "evidence": _evidence(outcome),
         "traffic": {**answer.get("traffic", {}), "layer_bytes": answer.get("layer_bytes", 0)},
         "profile": verdict.profile,
         **({"readings": answer["readings"]} if answer.get("readings") else {}),
     }
+
+
+def _evidence(outcome: CaseOutcome) -> dict[str, str]:
+    """What the device kept of a crash: text that it may have made up, shown as text."""
+    fields = outcome.job.error.fields if outcome.job.error else {}
+    return {name: str(fields[name]) for name in ("logcat", "tombstone") if name in fields}
 
 
 def _worst(worst: Worst | None) -> dict[str, Any] | None:

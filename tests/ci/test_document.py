@@ -29,7 +29,7 @@ def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespac
         tasks=(),
         verdict=verdict,
         answer=answer or {},
-        job=SimpleNamespace(attempts=1),
+        job=SimpleNamespace(attempts=1, error=None),
     )
 
 

@@ -497,6 +497,10 @@ def crashed() -> RunSample:
             },
             latency_ms={"plain": None, "instrumented": None},
             attempts=2,
+            evidence={
+                "logcat": "F libc: Fatal signal 11 <script>alert(1)</script>",
+                "tombstone": "signal 11 (SIGSEGV)",
+            },
         )
         for row in run.rows_of(case, "a9"):
             row.update(status="missing", matched="none", digest=None, reason="the runner crashed before it")

@@ -139,6 +139,12 @@ def test_what_was_not_tested_is_never_hidden(written: Write) -> None:
     assert html.count('href="#not-tested" aria-label="rv64, ') == 6
 
 
+def test_what_a_device_kept_of_a_crash_is_shown_as_text(written: Write) -> None:
+    page = render(written(sample.crashed())).index.read_text()
+    assert "Fatal signal 11 &lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "signal 11 (SIGSEGV)" in page
+
+
 def test_emulated_timing_is_no_evidence(written: Write) -> None:
     html = render(written(sample.all_pass())).index.read_text(encoding="utf-8")
     assert "Emulated timing is never performance evidence" in html

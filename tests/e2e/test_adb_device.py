@@ -1,0 +1,108 @@
+"""A whole gate on an Android device behind a real adb daemon."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.adbserver import stop_server
+from tests.agents.adbd import AdbDevice, running_adbd
+from tests.e2e.bench import HOST, Bench
+
+pytestmark = [pytest.mark.e2e, pytest.mark.adb, pytest.mark.services, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def phone(tmp_path: Path, bench: Bench) -> Iterator[AdbDevice]:
+    with running_adbd(tmp_path / "phone") as device:
+        yield device
+    assert stop_server(bench.folder / "state" / "adb"), "somebody still uses the adb server"
+
+
+def device_behind(phone: AdbDevice) -> dict[str, Any]:
+    return {**HOST, "name": "phone", "os": "android", "link": {"kind": "adb", "serial": phone.serial}}
+
+
+def kept(phone: AdbDevice) -> dict[str, int]:
+    folder = phone.root / "data/local/tmp/lockstep"
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_gate_over_adb_passes_and_a_second_one_deploys_nothing(bench: Bench, phone: AdbDevice) -> None:
+    fleet = bench.fleet(device_behind(phone))
+    blobs = []
+    for _ in range(2):
+        done = bench.gate("--devices", fleet, "--case", "vad-noise")
+        entry = done.case("vad-noise", "phone")
+        assert entry["status"] == "pass", done.text
+        assert "29 compared layers equal canonical bit for bit" in entry["reason"]
+        blobs.append({name: when for name, when in kept(phone).items() if name.startswith(("blobs", "bundles"))})
+    (device,) = done.verdict["devices"]
+    assert (device["link"], device["emulated"], device["tested"]) == ("adb", False, True)
+    assert device["fingerprint"]["fixed_performance"] == "on"
+    assert blobs[0] == blobs[1] != {}
+    assert not [name for name in kept(phone) if name.startswith("jobs")]
+    mode = phone.root / "data/emulation/fixed-performance.txt"
+    assert mode.read_text().strip() == "false", "put back as it was"
+
+
+def test_an_injected_fault_is_found_on_an_adb_device(bench: Bench, phone: AdbDevice) -> None:
+    fleet = bench.fleet(device_behind(phone))
+    done = bench.gate("--devices", fleet, "--case", "vad-noise", "--inject", "drop_bias@/encoder.1/Conv_output_0")
+    assert done.exit_code == 1, done.text
+    entry = done.case("vad-noise", "phone")
+    assert entry["status"] == "fail"
+    assert entry["first_deviating_layer"] == "/encoder.1/Conv_output_0"
+
+
+def test_a_crash_on_android_brings_its_log_and_tombstone(bench: Bench, phone: AdbDevice) -> None:
+    script = (
+        "log -t libengine boom at conv1; echo 'pid: 1, name: engine' > /data/tombstones/tombstone_00; kill -SEGV $$"
+    )
+    done = bench.gate(
+        "--engine", bench.engine("fatal", script), "--devices", bench.fleet(device_behind(phone)), "--case", "vad-noise"
+    )
+    assert done.exit_code == 1, done.text
+    entry = done.case("vad-noise", "phone")
+    assert entry["status"] == "crashed"
+    assert "SIGSEGV" in entry["reason"]
+    assert "libengine: boom at conv1" in entry["evidence"]["logcat"]
+    assert "emulated device started" not in entry["evidence"]["logcat"], "only since it began"
+    assert entry["evidence"]["tombstone"] == "pid: 1, name: engine"
+    assert "boom at conv1" in (done.out / "latest/report/index.html").read_text()
+
+
+@contextmanager
+def cut_when(started: Path, phone: AdbDevice) -> Iterator[None]:
+    """Cut the line once the runner runs."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            if started.exists():
+                phone.cut()
+                return
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_line_that_is_cut_while_the_runner_runs_is_not_the_engines_fault(bench: Bench, phone: AdbDevice) -> None:
+    engine = bench.engine("waits", "touch /data/local/tmp/running; sleep 600")
+    fleet = bench.fleet(device_behind(phone))
+    started = phone.root / "data/local/tmp/running"
+    with cut_when(started, phone):
+        done = bench.gate("--engine", engine, "--devices", fleet, "--case", "vad-noise")
+    assert done.exit_code == 3, done.text
+    assert "phone: the adb link" in done.text or f"phone: {phone.serial} is" in done.text
+    assert "crashed" not in done.text
