@@ -64,7 +64,8 @@ def run_gate(options: GateOptions, console: Console, farm: FarmSession) -> GateR
     with planned.phases.phase("jobs on devices"):
         summary = drive(planned.jobs())
     written = conclude(planned, summary, drive, console, farm.slots)
-    note_run(farm.store, summary.run_id, report=str((written.folder / "report" / "index.html").absolute()))
+    report = str((written.folder / "report" / "index.html").absolute())
+    note_run(farm.store, summary.run_id, report=report, exit_code=written.outcome.exit_code)
     return written
 
 

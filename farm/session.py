@@ -14,9 +14,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from engine.contract.errors import BrokerError
-from engine.places import state_root
+from engine.places import cache_root, state_root
 from farm.broker import Broker, choose_broker
 from farm.controller import Controller
+from farm.inuse import using
 from farm.jobs import RunSummary, RunUpdate
 from farm.secrets import read_secret
 from farm.store import Store
@@ -56,6 +57,7 @@ class FarmSession:
     def __enter__(self) -> FarmSession:
         with self._stack:
             self._stack.enter_context(_sigterm_unwinds())
+            self._stack.enter_context(using(cache_root()))
             self._stack.enter_context(self.store)
             recover(self.store)
             pool = self._stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="farm-start"))

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import defer
 
 from engine.contract.errors import InfraError, UsageError
@@ -62,6 +62,9 @@ def begin(store: Store, command: str, request: Mapping[str, Any]) -> RunView:
     )
     run_id = create_run(store, spec, [])
     with store.write() as session:
+        # Of nights long past nobody goes on by himself; by its id one still can
+        forgotten = update(RunRow).where(RunRow.status == "open", RunRow.created < store.clock() - SAME_NIGHT_SECONDS)
+        session.execute(forgotten.values(status="abandoned"))
         row = session.get_one(RunRow, run_id)
         row.sweep = run_id
         row.status = "open"

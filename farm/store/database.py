@@ -88,6 +88,15 @@ class Store:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
+    def compact(self) -> None:
+        """Give the room of deleted rows back to the disk; other databases than SQLite do that by themselves."""
+        if self._engine is not None and self._engine.dialect.name == "sqlite":
+            connection = self._engine.raw_connection()
+            try:
+                connection.cursor().execute("VACUUM")
+            finally:
+                connection.close()
+
     @contextmanager
     def write(self) -> Iterator[Session]:
         """One transaction that may write: all of it or nothing. ``StoreError`` when the database refuses."""

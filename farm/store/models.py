@@ -99,7 +99,7 @@ class JobRow(Base):
 
 
 class AttemptRow(Base):
-    """One attempt at a job under one lease; never deleted. ``device`` is the unit it ran on."""
+    """One attempt at a job under one lease; kept as long as its job. ``device`` is the unit it ran on."""
 
     __tablename__ = "attempts"
 
