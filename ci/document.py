@@ -12,6 +12,7 @@ from ci.judge import CaseOutcome
 from ci.options import NotTested
 from ci.plan import Matrix
 from consistency.records import CaseStatus, CaseVerdict, ChipPairVerdict, LayerVerdict, Worst
+from farm.jobs import AttemptView, JobView
 
 _WORST_FIELDS = ("layer", "metric", "measured", "bound", "would_pass")
 
@@ -38,12 +39,19 @@ def device_entry(
 ) -> dict[str, Any]:
     """One device: what it is, whether it was tested, and its fingerprint."""
     own = [outcome for outcome in outcomes if outcome.device.name == name]
-    answered = [outcome for outcome in own if outcome.answer]
+    answered = [outcome for outcome in outcomes if outcome.answer and outcome.unit == name]
     fingerprint = dict(answered[0].answer["fingerprint"]) if answered else {}
-    troubled = next((outcome.reason for outcome in own if not outcome.answer), None)
-    reason = left_out.reason if left_out else troubled
+    reason = left_out.reason if left_out else next(_troubles(name, own), None)
     return {**listed, "tested": bool(answered), "state": "ready" if answered else "not tested", "reason": reason,
             "fingerprint": fingerprint}  # fmt: skip
+
+
+def _troubles(name: str, own: Sequence[CaseOutcome]) -> Iterator[str]:
+    """Why a device is not tested, or not wholly."""
+    yield from (outcome.reason for outcome in own if not outcome.answer)
+    tries = [tried for outcome in own for tried in outcome.job.tries if tried.device == name]
+    yield from (tried.error.message for tried in tries if tried.error)
+    yield from (f"its cases ran on {outcome.unit}" for outcome in own if outcome.unit != name)
 
 
 def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
@@ -71,6 +79,7 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
         "latency_ms": _latency(answer),
         "attempts": outcome.job.attempts,
         "evidence": _evidence(outcome),
+        "tries": [_try(job, tried) for job in (outcome.job, *outcome.confirmations) for tried in job.tries],
         "traffic": {**answer.get("traffic", {}), "layer_bytes": answer.get("layer_bytes", 0)},
         "profile": verdict.profile,
         **({"readings": answer["readings"]} if answer.get("readings") else {}),
@@ -81,6 +90,17 @@ def _evidence(outcome: CaseOutcome) -> dict[str, str]:
     """What the device kept of a crash: text that it may have made up, shown as text."""
     fields = outcome.job.error.fields if outcome.job.error else {}
     return {name: str(fields[name]) for name in ("logcat", "tombstone") if name in fields}
+
+
+def _try(job: JobView, tried: AttemptView) -> dict[str, Any]:
+    return {
+        "role": str(job.role),
+        "attempt": tried.number,
+        "unit": tried.device,
+        "outcome": tried.outcome,
+        "error": tried.error.message if tried.error else None,
+        "seconds": None if tried.ended is None else max(0.0, tried.ended - tried.started),
+    }
 
 
 def _worst(worst: Worst | None) -> dict[str, Any] | None:
@@ -152,7 +172,7 @@ def pair_entry(pair: PairOutcome) -> dict[str, Any]:
 def coverage(matrix: Matrix, outcomes: Sequence[CaseOutcome], required: Sequence[str]) -> dict[str, int]:
     """Totals over the whole run; they equal the sums of the cases."""
     entries = [case_entry(outcome)["coverage"] for outcome in outcomes]
-    tested = {outcome.device.name for outcome in outcomes if outcome.answer}
+    tested = {outcome.unit for outcome in outcomes if outcome.answer}
     emulated = {device.name for device, _ in matrix.devices if not device.real}
     fingerprints = [outcome.answer["fingerprint"] for outcome in outcomes if outcome.answer]
     return {

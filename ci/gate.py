@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ci.builds import EngineSource, base_source, bundles, head_source
+from ci.confirm import Confirmation, Drive
 from ci.console import Console, Phases
-from ci.judge import CaseOutcome, Judge, confirm
+from ci.judge import Judge
 from ci.options import GateOptions, NotTested, Selection, select
-from ci.plan import EngineUnderTest, Matrix, case_job, plan, referee_device
+from ci.plan import EngineUnderTest, Matrix, case_job, payload, plan, referee_device
 from ci.prepare import model_file, mutant, prepare_cases
 from ci.runfolder import GateRun, RunFolder
 from engine.contract.errors import MissingToolError
 from engine.contract.trace import Trace
 from engine.places import cache_root
 from engine.toolchain import emulator
+from farm.health import Health
 from farm.inventory import Device, load_fleet
-from farm.jobs import JobSpec, Role, RunSpec, RunSummary
+from farm.jobs import JobSpec, RunSpec, RunSummary
 from farm.references import canonical_trace
 from farm.session import FarmSession
 from farm.sharing import publisher_for
@@ -30,10 +32,6 @@ from farm.suites import Case, find_suite, load_suite
 
 REFEREE = "refrt"
 REFEREE_ABIS = ("x86-64-v3", "x86-64")
-
-
-Drive = Callable[[list[JobSpec]], RunSummary]
-"""Runs planned jobs to their end."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +46,25 @@ class GatePlan:
     base: EngineUnderTest | None
     matrix: Matrix
     left: tuple[NotTested, ...]
+    health: Health
 
     def jobs(self) -> list[JobSpec]:
         """All jobs of the plan."""
         return plan(self.matrix, self.head, self.base)
 
+    def payload(self) -> dict[str, Any]:
+        """What the farm must know beside the jobs."""
+        return payload([device for device, _ in self.matrix.devices], self.health)
+
 
 def run_gate(options: GateOptions, console: Console, farm: FarmSession) -> GateRun:
     """Run one gate; raises ``LockstepError`` for usage and configuration, returns a verdict for everything else."""
 
-    def drive(jobs: list[JobSpec]) -> RunSummary:
-        return _run(farm, jobs, options, console)
-
     planned = prepare_gate(options, console)
+
+    def drive(jobs: list[JobSpec]) -> RunSummary:
+        return _run(farm, planned, jobs, console)
+
     with planned.phases.phase("jobs on devices"):
         summary = drive(planned.jobs())
     written = conclude(planned, summary, drive, console, farm.slots)
@@ -75,7 +79,8 @@ def prepare_gate(options: GateOptions, console: Console) -> GatePlan:
     phases = Phases(console.say)
     head = head_source(options.root, options.engine, options.artifacts)
     suite = load_suite(find_suite(options.root / "suites", options.suite))
-    selection = select(options, load_fleet(options.devices_file), suite, head.manifest)
+    fleet = load_fleet(options.devices_file)
+    selection = select(options, fleet, suite, head.manifest)
     publisher_for(device for device, _ in selection.devices)  # what other hosts need is asked for before any work
     devices, emulators, missing = _usable(selection.devices)
     with phases.phase("models and golden traces"):
@@ -94,7 +99,7 @@ def prepare_gate(options: GateOptions, console: Console) -> GatePlan:
     with phases.phase("canonical traces"):
         matrix = replace(matrix, canonical=_canonical(options, matrix, console))
     left = (*selection.not_tested, *missing, *_unaffected(unaffected))
-    return GatePlan(options, started, phases, selection, under_test, base, matrix, left)
+    return GatePlan(options, started, phases, selection, under_test, base, matrix, left, fleet.health)
 
 
 def conclude(
@@ -106,7 +111,7 @@ def conclude(
     with phases.phase("comparison"):
         outcomes = judge.outcomes(summary)
     with phases.phase("confirmation"):
-        outcomes = _confirmed(drive, matrix, planned.head, outcomes, console)
+        outcomes = Confirmation(judge, planned.head, drive, console.say).confirmed(outcomes)
     run = RunFolder(
         planned.options,
         planned.started,
@@ -187,21 +192,14 @@ def _host_abi() -> str:
     return REFEREE_ABIS[0] if " avx2" in flags and " fma" in flags and " bmi2" in flags else REFEREE_ABIS[1]
 
 
-def _run(farm: FarmSession, jobs: list[JobSpec], options: GateOptions, console: Console) -> RunSummary:
-    spec = RunSpec(suite=options.suite, engine=options.engine, command=options.command, priority=options.priority)
+def _run(farm: FarmSession, planned: GatePlan, jobs: list[JobSpec], console: Console) -> RunSummary:
+    options = planned.options
+    spec = RunSpec(
+        suite=options.suite,
+        engine=options.engine,
+        command=options.command,
+        payload=planned.payload(),
+        priority=options.priority,
+    )
     run_id = create_run(farm.store, spec, jobs)
     return farm.run(run_id, on_update=console.jobs)
-
-
-def _confirmed(
-    drive: Drive, matrix: Matrix, engine: EngineUnderTest, outcomes: list[CaseOutcome], console: Console
-) -> list[CaseOutcome]:
-    """Failures and crashes run a second time before they count."""
-    doubtful = {
-        (entry.prepared.case.id, entry.device.name) for entry in outcomes if entry.status in ("fail", "crashed")
-    }
-    if not doubtful:
-        return outcomes
-    console.say(f"confirming {len(doubtful)} failures on a second run")
-    jobs = [job for job in plan(matrix, engine, None, Role.CONFIRM) if (job.case, job.device) in doubtful]
-    return confirm(outcomes, drive(jobs))

@@ -31,6 +31,9 @@ from farm.execution import output_array
 from farm.inventory import Device
 from farm.jobs import JobError, JobView, Role, RunSummary
 
+RETRIED = "retried"
+"""Note: the answer came on another attempt, or from another unit, after an infrastructure fault."""
+
 
 @dataclass(frozen=True)
 class CaseOutcome:
@@ -45,6 +48,12 @@ class CaseOutcome:
     verdict: CaseVerdict
     notes: tuple[str, ...] = ()
     tasks: tuple[TaskResult, ...] = ()
+    confirmations: tuple[JobView, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """The device that it ran on: another unit than ``device`` when that one failed."""
+        return self.job.device
 
     @property
     def answer(self) -> Mapping[str, Any]:
@@ -86,8 +95,10 @@ class Judge:
             verdict = self._judge(prepared, device, head.result, self._base(prepared, device, base), expectation, tasks)
         except RunnerNonsense as error:
             return self._not_run(prepared, device, abi, head, error.status, error.message, base)
-        notes = verdict.notes
-        return CaseOutcome(prepared, device, abi, verdict.status, verdict.reason, head, verdict, notes, tasks)
+        reason, notes = verdict.reason, verdict.notes
+        if told := _earlier(head, device.name):
+            reason, notes = f"{reason}; {told}", (*notes, RETRIED)
+        return CaseOutcome(prepared, device, abi, verdict.status, reason, head, verdict, notes, tasks)
 
     def _not_run(
         self,
@@ -111,6 +122,14 @@ class Judge:
         )
         job = replace(head, result=None)
         return CaseOutcome(prepared, device, abi, verdict.status, verdict.reason, job, verdict, verdict.notes)
+
+    def outputs_status(self, prepared: PreparedCase, device: Device, answer: Mapping[str, Any]) -> CaseStatus:
+        """The status that the outputs of a plain run alone would give."""
+        try:
+            tasks = self._tasks(prepared, answer)
+            return replace(self, level=0)._judge(prepared, device, answer, None, None, tasks).status
+        except RunnerNonsense as error:
+            return cast(CaseStatus, error.status)
 
     def _judge(
         self,
@@ -165,6 +184,20 @@ class Judge:
         )
 
 
+def _earlier(job: JobView, planned: str) -> str:
+    """What came before the attempt that gave the answer; empty when it was the first, where it was planned.
+
+    Only infrastructure errors are retried: they say nothing against the engine, so the answer counts.
+    """
+    words = [
+        f"attempt {tried.number} on {tried.device}: {tried.error.message if tried.error else tried.outcome}"
+        for tried in job.tries[:-1]
+    ]
+    if words or job.device != planned:
+        words.append(f"this is attempt {max(1, job.attempts)}, on {job.device}")
+    return "; ".join(words)
+
+
 def _plain_runs(answer: Mapping[str, Any], outputs: Sequence[ObservedLayer]) -> tuple[PlainRun, ...]:
     """Every plain iteration; statistics belong to the iterations that gave the very bytes that came back."""
     runs = []
@@ -182,35 +215,3 @@ def _instrumented(answer: Mapping[str, Any]) -> Mapping[str, str] | None:
             outputs: Mapping[str, str] = entry["outputs"]
             return outputs
     return None
-
-
-def confirm(outcomes: Sequence[CaseOutcome], again: RunSummary) -> list[CaseOutcome]:
-    """A failure counts when a second run gives the same bytes; otherwise the case is ``flaky``."""
-    return [_confirmed(outcome, again) for outcome in outcomes]
-
-
-def _confirmed(outcome: CaseOutcome, again: RunSummary) -> CaseOutcome:
-    second = again.of(outcome.prepared.case.id, outcome.device.name, Role.CONFIRM)
-    if second is None:
-        return outcome
-    status, words = _second_opinion(outcome, second)
-    return replace(outcome, status=status, reason=f"{outcome.reason}; {words}")
-
-
-def _second_opinion(outcome: CaseOutcome, second: JobView) -> tuple[CaseStatus, str]:
-    """The status after a second run, and what it adds to the reason."""
-    if second.result is None:
-        ended = second.error.status if second.error else "infra"
-        if ended == "infra":  # the first run's evidence stands: a regression never hides behind a farm fault
-            return outcome.status, "not confirmed: the farm failed on the second run"
-        if ended == outcome.status:
-            return outcome.status, f"confirmed: it {ended} again on a second run"
-        return "flaky", f"the second run ended otherwise ({ended})"
-    if outcome.status == "crashed":
-        return "flaky", "a second run came through"
-    first_bytes = {record["name"]: record["digest"] for record in outcome.answer["outputs"]}
-    second_bytes = {record["name"]: record["digest"] for record in second.result["outputs"]}
-    if first_bytes == second_bytes:
-        return outcome.status, "confirmed: a second run gave the same bytes"
-    changed = sorted(name for name in first_bytes if first_bytes[name] != second_bytes.get(name))
-    return "flaky", f"a second run gave other bytes for {', '.join(changed)}: not repeatable"

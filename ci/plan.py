@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ci.builds import EngineSource
 from ci.prepare import PreparedCase
 from engine.contract.trace import Trace
 from farm.casejob import BundleRef, CaseJob, FileRef
+from farm.health import Health
 from farm.hosts import host_queue
 from farm.inventory import Device, Link
 from farm.jobs import JobSpec, Role
@@ -98,5 +101,40 @@ def _spec(job: CaseJob, role: Role, position: int) -> JobSpec:
         timeout=3 * job.seconds + 120 + job.conditions.longest_wait,
         spec=job.model_dump(mode="json", exclude_unset=True),  # what was not said stays unsaid
         content=job.content(),
-        queue=host_queue(job.device.at) if job.device.at else "",
+        queue=_queue(job.device),
     )
+
+
+def confirmation(
+    matrix: Matrix, engine: EngineUnderTest, wanted: Sequence[tuple[PreparedCase, Device, Device]]
+) -> list[JobSpec]:
+    """One more run of each case: what it is about is the first device, where it runs the second, a unit like it."""
+    publisher = publisher_for(device for device, _ in matrix.devices)
+    abis = {device.name: abi for device, abi in matrix.devices}
+    jobs = []
+    for index, (prepared, device, unit) in enumerate(wanted):
+        job = case_job(matrix, engine, prepared, unit, abis[unit.name], str(Role.CONFIRM))
+        spec = _spec(publisher.share(job) if publisher else job, Role.CONFIRM, index)
+        content = hashlib.sha256(f"{spec.content} for {device.name}".encode()).hexdigest()
+        jobs.append(replace(spec, spec={**spec.spec, "planned": device.name}, content=content))
+    return jobs
+
+
+def alike(a: Device, b: Device) -> bool:
+    """Two units that can stand in for each other: one chip, one model, run in the same way."""
+    return (a.chip_model, a.abis, a.threads, a.os) == (b.chip_model, b.abis, b.threads, b.os)
+
+
+def payload(devices: Sequence[Device], health: Health) -> dict[str, Any]:
+    """What the farm must know of a run: which devices can stand in for each other, and how patient it is."""
+    units = {}
+    for device in devices:
+        first = next(other for other in devices if alike(other, device))
+        if sum(alike(other, device) for other in devices) > 1:
+            document = device.model_dump(mode="json", exclude_unset=True)
+            units[device.name] = {"group": first.name, "device": document, "queue": _queue(device)}
+    return {"units": units, "health": health.model_dump()}
+
+
+def _queue(device: Device) -> str:
+    return host_queue(device.at) if device.at else ""

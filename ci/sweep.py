@@ -16,6 +16,7 @@ from typing import Any
 from ci.console import Console
 from ci.gate import GatePlan, conclude, prepare_gate
 from ci.options import GateOptions
+from ci.plan import payload as fleet_payload
 from ci.runfolder import GateRun
 from ci.sweeptable import cases_words
 from engine.contract.errors import LockstepError, UsageError
@@ -120,7 +121,10 @@ def run_sweep(
 ) -> SweepRun:
     """Plan, run what is missing, judge and report. ``RunCancelled`` when somebody ended the sweep."""
     parts = _prepare(sweep, request, root, out, console, lambda: check_cancelled(farm.store, sweep.id))
-    runs = SweepRuns(farm.store, sweep, lambda run_id: farm.run(run_id, on_update=console.jobs))
+    fleet = load_fleet(Path(request.devices_file))
+    chosen = {device.name for part in parts if part.plan for device, _ in part.plan.matrix.devices}
+    payload = fleet_payload([device for device in fleet.devices if device.name in chosen], fleet.health)
+    runs = SweepRuns(farm.store, sweep, lambda run_id: farm.run(run_id, on_update=console.jobs), payload)
     jobs = together(parts)
     console.say(f"{len(jobs)} jobs in {len(parts)} parts, {len(runs.missing(jobs))} of them still to do")
     runs.drive(jobs)

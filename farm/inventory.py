@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from agents.base import CAP_BYTES
 from engine.contract.errors import ConfigError, UsageError
 from farm.config import Strict, load, nearest
+from farm.health import Health
 
 #: Short enough for the name of a queue.
 HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
@@ -129,9 +130,10 @@ class Device(Strict):
 
 
 class Fleet(Strict):
-    """All devices of one ``devices.yaml``."""
+    """All devices of one ``devices.yaml``, and how patient the farm is with one that fails."""
 
     devices: tuple[Device, ...] = Field(min_length=1)
+    health: Health = Field(default_factory=Health)
 
     @field_validator("devices")
     @classmethod

@@ -20,7 +20,7 @@ from sqlalchemy.orm import defer
 
 from engine.contract.errors import InfraError, UsageError
 from farm.jobs import JobSpec, JobStatus, JobView, Priority, RunSpec, RunSummary, RunView
-from farm.store import Store, create_run
+from farm.store import Store, attempts_of, create_run
 from farm.store.jobs import view
 from farm.store.models import JobRow, RunRow
 from farm.store.runs import check_cancelled, find_run, list_runs
@@ -115,13 +115,16 @@ def end(store: Store, sweep: str, **facts: Any) -> None:
 class SweepRuns:
     """Drives jobs of one sweep: each call runs what has no answer yet as one more run of it.
 
-    ``run`` drives a planned run to its end, as ``FarmSession.run`` does.
+    ``run`` drives a planned run to its end, as ``FarmSession.run`` does; ``payload`` is that of each run.
     """
 
-    def __init__(self, store: Store, sweep: RunView, run: Callable[[str], RunSummary]) -> None:
+    def __init__(
+        self, store: Store, sweep: RunView, run: Callable[[str], RunSummary], payload: Mapping[str, Any] | None = None
+    ) -> None:
         self._store = store
         self._sweep = sweep
         self._run = run
+        self._payload = payload or {}
         self.seconds = 0.0
         self.taken_over = 0
 
@@ -135,6 +138,7 @@ class SweepRuns:
                 suite=self._sweep.suite,
                 engine=self._sweep.engine,
                 command=self._sweep.command,
+                payload=self._payload,
                 kind=KIND,
                 priority=self._sweep.priority,
                 owner=self._sweep.owner,
@@ -151,7 +155,11 @@ class SweepRuns:
     def summary(self, jobs: Sequence[JobSpec]) -> RunSummary:
         """What became of the jobs, whichever run of the sweep did them, under the case names of ``jobs``."""
         best = self._best(jobs, documents=True)
-        found = [replace(best[job.content], case=job.case) for job in jobs if job.content in best]
+        found = [
+            replace(best[job.content], case=job.case, tries=attempts_of(self._store, best[job.content].id))
+            for job in jobs
+            if job.content in best
+        ]
         return RunSummary(run_id=self._sweep.id, seconds=self.seconds, jobs=tuple(found))
 
     def _best(self, jobs: Sequence[JobSpec], *, documents: bool) -> dict[str, JobView]:

@@ -29,7 +29,9 @@ def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespac
         tasks=(),
         verdict=verdict,
         answer=answer or {},
-        job=SimpleNamespace(attempts=1, error=None),
+        job=SimpleNamespace(attempts=1, error=None, tries=(), device=device),
+        unit=device,
+        confirmations=(),
     )
 
 

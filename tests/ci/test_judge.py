@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import pytest
-
-from ci.judge import _confirmed, _plain_runs
+from ci.judge import _earlier, _plain_runs
 from consistency.records import ObservedLayer, Stats
+from farm.jobs import AttemptView, JobError, JobStatus, JobView, Role
 
 STATS = Stats(1, 1, 0, 0.5, 0, 1.0, 0.5, 0.5, 0.25, 0.25, 1.0, 0.5, 0)
 OUTPUT = ObservedLayer("y", "output", "float32", (1,), "a" * 32, stats=STATS)
@@ -30,57 +27,29 @@ def test_the_instrumented_pass_is_no_plain_run() -> None:
     assert len(_plain_runs(passes("a" * 32), (OUTPUT,))) == 1
 
 
-class Again:
-    """A second run that gave ``job``."""
-
-    def __init__(self, job: object) -> None:
-        self.job = job
-
-    def of(self, *_: object) -> object:
-        return self.job
+def head(*tries: AttemptView, device: str = "a") -> JobView:
+    return JobView(
+        id="j", run_id="r", case="c", device=device, role=Role.HEAD, position=0, cost=1, timeout=1,
+        status=JobStatus.DONE, attempts=len(tries), not_before=0, dispatched=None, created=0, started=None,
+        finished=None, tries=tries,
+    )  # fmt: skip
 
 
-def failed(status: str, digest: str = "a" * 32):
-    from ci.judge import CaseOutcome  # noqa: PLC0415
-
-    answer = {"outputs": [{"name": "y", "digest": digest}]} if status == "fail" else None
-    return CaseOutcome(
-        prepared=SimpleNamespace(case=SimpleNamespace(id="c")),  # type: ignore[arg-type]
-        device=SimpleNamespace(name="d"),  # type: ignore[arg-type]
-        abi="x",
-        status=status,  # type: ignore[arg-type]
-        reason="wrong",
-        job=SimpleNamespace(result=answer),  # type: ignore[arg-type]
-        verdict=SimpleNamespace(),  # type: ignore[arg-type]
+def tried(number: int, device: str, outcome: str, error: str = "") -> AttemptView:
+    found = JobError(type="DeviceUnavailable", message=error) if error else None
+    return AttemptView(
+        job_id="j", number=number, token=1, worker="w", started=0, ended=1, outcome=outcome, error=found, device=device
     )
 
 
-def job(digest: str | None = None, error: str | None = None) -> SimpleNamespace:
-    result = {"outputs": [{"name": "y", "digest": digest}]} if digest else None
-    return SimpleNamespace(result=result, error=SimpleNamespace(status=error) if error else None)
+def test_an_answer_at_the_first_attempt_needs_no_words() -> None:
+    assert _earlier(head(tried(1, "a", "done")), "a") == ""
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "status", "words"),
-    [
-        ("fail", job("a" * 32), "fail", "confirmed: a second run gave the same bytes"),
-        ("fail", job("b" * 32), "flaky", "a second run gave other bytes for y"),
-        ("fail", job(error="infra"), "fail", "not confirmed: the farm failed on the second run"),
-        ("crashed", job(error="infra"), "crashed", "not confirmed: the farm failed on the second run"),
-        ("fail", job(error="crashed"), "flaky", "the second run ended otherwise (crashed)"),
-        ("crashed", job(error="unsupported"), "flaky", "the second run ended otherwise (unsupported)"),
-        ("crashed", job(error="crashed"), "crashed", "it crashed again on a second run"),
-        ("crashed", job("a" * 32), "flaky", "a second run came through"),
-    ],
-)
-def test_a_failure_counts_only_when_a_second_run_repeats_it(
-    first: str, second: object, status: str, words: str
-) -> None:
-    outcome = _confirmed(failed(first), Again(second))  # type: ignore[arg-type]
-    assert outcome.status == status
-    assert words in outcome.reason
+def test_an_answer_after_an_infrastructure_fault_says_what_came_before_and_where_it_ran() -> None:
+    job = head(tried(1, "a", "error", "a is gone"), tried(2, "b", "done"), device="b")
+    assert _earlier(job, "a") == "attempt 1 on a: a is gone; this is attempt 2, on b"
 
 
-def test_without_a_second_run_nothing_changes() -> None:
-    outcome = failed("fail")
-    assert _confirmed(outcome, Again(None)) is outcome  # type: ignore[arg-type]
+def test_a_job_that_moved_before_its_first_attempt_says_so() -> None:
+    assert _earlier(head(tried(1, "b", "done"), device="b"), "a") == "this is attempt 1, on b"

@@ -219,6 +219,7 @@ def case_record(case: str, model: str, chip: tuple[Any, ...], layers: list[Layer
         "requested": {"backend": "cpu", "precision": "fp32", "threads": 1},
         "latency_ms": {"plain": 11.4 * slow, "instrumented": 14.9 * slow},
         "attempts": 1,
+        "tries": [],
         "traffic": {"to_device": 41_233, "from_device": 18_120},
         "profile": "fp32",
     }
