@@ -22,6 +22,7 @@ from engine.debian import Progress, silent
 from engine.places import state_root
 
 _ANSWER_SECONDS = 90.0
+_DOWN_SECONDS = 15.0
 _LONGEST_MESSAGE = 4096
 #: Steps that a root without a user namespace may still be able to do: kernels before 6.7 have one binfmt_misc for all.
 _OF_USER_NAMESPACES = ("user namespace", "namespaces", "mount", "dev", "proc", "binfmt")
@@ -110,17 +111,17 @@ class Unit:
         """End the device and remove its files. Does nothing to a process that only has the number of the old one."""
         if self.running:
             with suppress(DeviceUnavailable):
-                self._ask("down")
+                self._ask("down", seconds=_DOWN_SECONDS)
             end(self.pid, self.started)
         with suppress(OSError, ValueError, TypeError):
             binfmt.forget(Boot.from_json((self.folder / "boot.json").read_text()))
         roots.remove_tree(self.folder)
 
-    def _ask(self, do: str, **details: object) -> dict[str, int | str]:
+    def _ask(self, do: str, seconds: float = _ANSWER_SECONDS, **details: object) -> dict[str, int | str]:
         answer: dict[str, int | str] = {}
         try:
             with _connected(self.folder) as line:
-                line.settimeout(_ANSWER_SECONDS)
+                line.settimeout(seconds)
                 line.send(json.dumps({"do": do, **details}).encode())
                 answer = json.loads(line.recv(_LONGEST_MESSAGE) or b"{}")
         except (OSError, ValueError) as error:
@@ -142,8 +143,8 @@ class Unit:
 def start(spec: Spec, folder: Path, *, port: int = 0, orphan: str = "lives", progress: Progress = silent) -> Unit:
     """Make a device in ``folder`` (another device's remains there are removed) and wait until its daemon answers.
 
-    ``orphan`` says whether it ``lives`` on when this process ends, or ``dies`` with it. Raises MissingToolError that
-    names what the kernel does not allow, or the package that cannot be had.
+    ``orphan`` says whether it ``lives`` on when this process ends, or ``dies`` with it (even with the thread that
+    called). Raises MissingToolError that names what the kernel does not allow, or the package that cannot be had.
     """
     if folder.exists() and not (folder / "boot.json").exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} holds something else than an emulated device", hint="name another folder")
@@ -185,8 +186,13 @@ def _launch(spec: Spec, folder: Path, port: int, orphan: str) -> tuple[Unit | No
             start_new_session=True,
         )
     assert process.stdout is not None  # noqa: S101 - asked for above
-    with process.stdout:
-        said: dict[str, object] = json.loads(process.stdout.readline() or b"{}")
+    try:
+        with process.stdout:
+            said: dict[str, object] = json.loads(process.stdout.readline() or b"{}")
+    except BaseException:  # interrupted: nobody would know of it
+        process.kill()
+        process.wait()
+        raise
     if "port" not in said:
         process.wait()
         return None, said
