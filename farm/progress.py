@@ -68,6 +68,7 @@ class RunProgress:
         self._clock = clock
         self._live: Live | None = None
         self._told: set[str] = set()
+        self._notes: set[str] = set()
         self._update: RunUpdate | None = None
 
     def __enter__(self) -> RunProgress:
@@ -92,6 +93,9 @@ class RunProgress:
         if self._live is not None:
             self._live.refresh()
             return
+        for note in set(update.notes) - self._notes:
+            self._console.print(Text(f"waiting: {note}"), soft_wrap=True)
+        self._notes = set(update.notes)
         for job in update.jobs:
             if job.status.ended and job.id not in self._told:
                 self._told.add(job.id)
@@ -145,7 +149,8 @@ def _picture(update: RunUpdate, now: float) -> RenderableType:
     words = ", ".join(f"{count} {status}" for status, count in sorted(update.counts.items()))
     begun = min((job.started for job in update.jobs if job.started is not None), default=now)
     times = f"; {duration(now - begun)} so far" + (f", about {duration(left.run)} left" if left.run else "")
-    return Group(table, Text(f"{update.ended} of {len(update.jobs)} jobs ended ({words}){times}", style="dim"))
+    notes = [Text(f"waiting: {note}", style="yellow") for note in update.notes]
+    return Group(table, *notes, Text(f"{update.ended} of {len(update.jobs)} jobs ended ({words}){times}", style="dim"))
 
 
 def _now(jobs: Sequence[JobView], now: float) -> Text:

@@ -101,3 +101,15 @@ def test_an_estimate_is_never_negative_and_nought_when_all_has_ended(jobs):
 )
 def test_durations_are_short(seconds, words):
     assert duration(seconds) == words
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_keeps_jobs_waiting_is_said(terminal):
+    out = StringIO()
+    note = "no worker serves host lab1: start one"
+    with RunProgress(Console(file=out, force_terminal=terminal, width=80), clock=lambda: 31.0) as progress:
+        for notes in ((), (note,), (note,), ()):
+            progress(RunUpdate(run_id="r", jobs=(JOB,), notes=notes))
+    assert f"waiting: {note}" in out.getvalue()
+    if not terminal:
+        assert out.getvalue().splitlines() == [f"waiting: {note}"]
