@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from celery import Celery, signals
+from celery.beat import EmbeddedService
+from celery.schedules import crontab, schedule
 from kombu.exceptions import OperationalError
 
 from engine.contract.errors import BrokerError
@@ -21,6 +25,8 @@ from farm.jobs import Priority
 from farm.secrets import redact
 
 TASK = "lockstep.run_job"
+SWEEP_TASK = "lockstep.sweep"
+BEAT_EXPIRES_SECONDS = 600
 DEFAULT_QUEUE = "lockstep"
 VISIBILITY_SECONDS = 60
 
@@ -117,7 +123,12 @@ def serve(url: str, queue: str, name: str, run: Callable[[str], None], ready: Ca
         ready()
 
     signals.worker_ready.connect(on_ready, weak=False)
-    worker = app.Worker(
+    _worker(app, queue, name).start()
+
+
+def _worker(app: Celery, queue: str, name: str) -> Any:
+    """One slot: takes one message at a time, in this process."""
+    return app.Worker(
         pool="solo",
         concurrency=1,
         queues=[queue],
@@ -128,4 +139,56 @@ def serve(url: str, queue: str, name: str, run: Callable[[str], None], ready: Ca
         without_mingle=True,
         without_heartbeat=True,
     )
-    worker.start()
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When something is due: every so many seconds, or at a time of day on some days (all if none is named)."""
+
+    every: int | None
+    hour: int
+    minute: int
+    days: tuple[str, ...] = ()
+
+    def celery(self, app: Celery) -> schedule:
+        """The same for beat."""
+        if self.every is not None:
+            return schedule(self.every, app=app)
+        return crontab(minute=self.minute, hour=self.hour, day_of_week=",".join(self.days) or "*", app=app)
+
+
+def beat(
+    url: str, queue: str, moments: Mapping[str, Moment], timezone: str, folder: Path, start: Callable[[str], None]
+) -> None:
+    """Call ``start`` with the name of each moment that is due, until SIGTERM or Ctrl-C; ``start`` must not wait.
+
+    When each was last due is kept in ``folder``: a moment that was missed is due at once. Messages carry the name
+    only, and one that nobody took for ten minutes is dropped.
+    """
+    app = make_app(url, queue)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    app.conf.update(
+        timezone=timezone,
+        beat_schedule={
+            name: {
+                "task": SWEEP_TASK,
+                "schedule": moment.celery(app),
+                "args": [name],
+                "options": {"queue": queue, "expires": BEAT_EXPIRES_SECONDS},
+            }
+            for name, moment in moments.items()
+        },
+    )
+
+    @app.task(name=SWEEP_TASK)  # type: ignore[untyped-decorator]
+    def sweep(name: str) -> None:
+        start(name)
+
+    clock = EmbeddedService(app, thread=True, max_interval=1, schedule_filename=str(folder / "schedule"))
+    clock.daemon = True
+    clock.start()
+    try:
+        _worker(app, queue, f"beat@{queue}").start()
+    finally:
+        clock.stop()
+        clock.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from click.core import ParameterSource
 
 from ci.console import Console
 from ci.sweeptable import sweep_table
-from engine.contract.errors import UsageError
+from engine.contract.errors import ConfigError, UsageError
 from engine.places import state_root
 from farm.jobs import RunView
 from farm.secrets import redact
@@ -42,9 +43,18 @@ _SELECTING = ("suites", "engines", "devices_file", "devices", "chips", "tiers", 
     help="Go on with an unfinished sweep (default: the newest).",
 )
 @click.option("--fresh", is_flag=True, help="Begin a new sweep though the same one of this night is unfinished.")
+@click.option(
+    "--beat",
+    is_flag=False,
+    flag_value="sweeps.yaml",
+    metavar="[FILE]",
+    help="Stay, and start sweeps when FILE says (default: sweeps.yaml).",
+)
 @click.option("--quiet", is_flag=True, help="Only the verdict.")
 @click.pass_context
-def command(context: click.Context, /, resumed: str | None, out: Path, quiet: bool, **asked: Any) -> int:
+def command(
+    context: click.Context, /, resumed: str | None, out: Path, beat: str | None, quiet: bool, **asked: Any
+) -> int:
     """Run every suite with every engine on every device that fits.
 
     All jobs are planned in the store first, at the lowest priority. Whatever
@@ -57,6 +67,7 @@ def command(context: click.Context, /, resumed: str | None, out: Path, quiet: bo
       lockstep sweep                             everything on everything
       lockstep sweep --suite smoke --engine refrt --engine ort-example
       lockstep sweep --resume                    after a crash, or Ctrl-C
+      lockstep sweep --beat                      every night, as sweeps.yaml says
       lockstep runs watch                        follow it from elsewhere
       lockstep runs cancel ID --reason TEXT      end it for good
     """
@@ -65,6 +76,8 @@ def command(context: click.Context, /, resumed: str | None, out: Path, quiet: bo
             if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
                 raise UsageError("--resume goes on with what the sweep was asked", hint="leave the selection out")
     state_root().mkdir(parents=True, exist_ok=True)
+    if beat is not None:
+        return _beat(Path(beat), out)
     with alone(state_root()):
         with Store() as store:
             sweep = resume(store, resumed or None) if resumed is not None else _begin(store, **asked)
@@ -77,6 +90,23 @@ def command(context: click.Context, /, resumed: str | None, out: Path, quiet: bo
     click.echo(sweep_table(done.document))
     click.echo(f"report: {done.folder / 'summary.md'}")
     return done.exit_code
+
+
+def _beat(file: Path, out: Path) -> int:
+    """Start sweeps when they are due; their arguments are checked now and not at night."""
+    from farm.beat import load_schedule, run_beat  # noqa: PLC0415 - imports celery
+
+    schedule = load_schedule(file)
+    for entry in schedule.sweeps:
+        try:
+            command.make_context("sweep", list(entry.arguments))
+        except click.ClickException as error:
+            words = f"{file}: arguments of {entry.name!r}: {error.format_message()}"
+            raise ConfigError(words, hint="they are those of `lockstep sweep`") from error
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    program = [sys.executable, "-c", "from ci.cli.main import main; main()", "sweep", "--out", str(out)]
+    run_beat(schedule, program, state_root())
+    return 0
 
 
 def _begin(

@@ -1,0 +1,12 @@
+"""A beat: beat.py SECONDS COMMAND… starts COMMAND every so many seconds, until SIGTERM."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from farm.beat import Entry, Schedule, run_beat
+
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+schedule = Schedule(sweeps=(Entry(name="often", every=int(sys.argv[1]), arguments=("hello",)),))
+run_beat(schedule, sys.argv[2:], Path(os.environ["LOCKSTEP_STATE"]))
