@@ -11,6 +11,7 @@ from rich.text import Text
 from farm.jobs import JobStatus, JobView, RunView
 from farm.progress import STYLES, duration
 from farm.store import Store, attempts_of, jobs_of
+from farm.store.runs import list_runs
 
 _STATUS_STYLES = {"running": "cyan", "open": "cyan", "done": "green", "cancelled": "yellow", "abandoned": "red"}
 MOST_JOBS = 200
@@ -46,13 +47,18 @@ def show_run(store: Store, run: RunView) -> str:
             console.print(_jobs(jobs[:MOST_JOBS]))
         if len(jobs) > MOST_JOBS:
             console.print(f"… and {len(jobs) - MOST_JOBS} more")
+        if run.sweep == run.id:
+            parts = [part for part in list_runs(store, sweep=run.id) if part.id != run.id]
+            console.print(Text(f"\n{len(parts)} runs of this sweep", style="bold"))
+            for part in parts:
+                console.print(Text(f"  {part.id}  {part.status}, {part.ended} of {part.total} jobs ended"))
         for job in jobs:
             _attempts(console, store, job)
     return capture.get().rstrip("\n")
 
 
 def _facts(store: Store, run: RunView) -> list[tuple[str, str]]:
-    status = f"{run.status}, {run.ended} of {run.total} jobs ended"
+    status = run.status if run.sweep == run.id else f"{run.status}, {run.ended} of {run.total} jobs ended"
     if run.status in ("running", "open"):
         status += f"; last sign of life {duration(store.clock() - run.seen)} ago"
     facts = [
