@@ -10,7 +10,8 @@ shell, setsid, env, timeout, sha256sum, df, mkdir, mv and rm (toybox has them si
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from agents import adbcrash
 from agents.adblink import AdbLink
 from agents.adbperformance import FixedPerformance
 from agents.base import AgentSpec, Completed
+from agents.deployment import CHUNK_BYTES, Pieces
 from agents.posix import CONTROL_SECONDS, PosixAgent
 from engine.contract.errors import DeviceUnavailable, TransferError
 
@@ -103,6 +105,10 @@ class AdbAgent(PosixAgent):
 
     def _script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
         return self._link.script(text, *arguments, seconds=seconds, stdin=stdin)
+
+    def _pipe(self, text: str, *arguments: str, source: Iterator[bytes], seconds: float) -> Completed:
+        stream = io.BufferedReader(Pieces(source), CHUNK_BYTES)
+        return self._link.script(text, *arguments, seconds=seconds, stdin=stream)
 
     def _supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
         return self._link.supervised(text, *arguments, seconds=seconds, stop=self.interrupted)

@@ -8,6 +8,7 @@ one rename each. A bundle is made out of an older one that the device still has:
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -17,10 +18,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from engine.contract.errors import ConfigError, TransferError
 from engine.locking import one_of
 from engine.places import cache_root, state_root
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 #: Bytes that are read and handed to the link at a time; the lease is checked before each.
 CHUNK_BYTES = 256 * 1024
@@ -265,3 +270,24 @@ def _changed(blob: Blob) -> TransferError:
     return TransferError(
         f"{blob.path.name} has not the {blob.size} bytes it had when the run was planned", hint="run again"
     )
+
+
+class Pieces(io.RawIOBase):
+    """Pieces as a file that is read once, for links that want one."""
+
+    def __init__(self, source: Iterator[bytes]) -> None:
+        super().__init__()
+        self._source, self._left = source, b""
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill ``buffer`` with what is there, at least one byte until the end."""
+        self._left = self._left or next(self._source, b"")
+        view = memoryview(buffer).cast("B")
+        count = min(len(view), len(self._left))
+        view[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count

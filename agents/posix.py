@@ -26,7 +26,28 @@ SLOWEST_LINK = 200_000
 SLOWEST_STORAGE = 2_000_000
 _WRONG_BYTES = 4
 
-_MAKE_FOLDER = 'mkdir -p -- "$1" && cd -- "$1" && mkdir -p blobs bundles jobs && pwd -P'
+# $1 is set when the folders are our own choice and must belong to us, then the folders, best first. Prints the first
+# in which a file can be executed. A folder for everybody's temporary files may hold one that somebody else prepared.
+_MAKE_FOLDER = """
+own=$1; shift
+attempt() (
+    mkdir -p -- "$1" && cd -- "$1" && mkdir -p blobs bundles jobs || exit 1
+    if [ "$own" ]; then
+        owner=$(ls -dn . | { read -r _ _ uid _; echo "$uid"; })  # busybox has no [ -O ]
+        [ "$owner" = "$(id -u)" ] && chmod 700 . || { echo "it belongs to somebody else"; exit 1; }
+    fi
+    probe=jobs/.executes-$$
+    echo exit 0 >"$probe" && chmod 755 "$probe" || exit 1  # no interpreter is named: the shell is, where it may run
+    "./$probe" 2>/dev/null || { rm -f "$probe"; echo "not executable here"; exit 1; }
+    rm -f "$probe"
+    pwd -P
+)
+for folder; do
+    root=$(attempt "$folder" 2>&1) && { printf '%s\\n' "$root"; exit 0; }
+    printf '%s (%s)\\n' "$folder" "$root" >&2
+done
+exit 1
+"""
 _MAKE_PARENT = 'mkdir -p -- "$1"'
 _REMOVE = 'rm -rf -- "$1"'
 _FREE = 'df -Pk -- "$1"'
@@ -86,13 +107,17 @@ class PosixAgent(Agent):
 
     # -- the device's folder --------------------------------------------------------------------
 
-    def _open_folder(self, folder: str) -> None:
-        """Make ``folder`` and what it holds; from then on ``_root`` is known. For ``_connect``."""
-        done = self._script(_MAKE_FOLDER, folder, seconds=CONTROL_SECONDS)
+    def _open_folder(self, *folders: str, own_choice: bool = False) -> None:
+        """Make the first of ``folders`` where programs may run; from then on ``_root`` is known. For ``_connect``.
+
+        ``own_choice``: nobody named them, so they must belong to our user. One round trip.
+        """
+        done = self._script(_MAKE_FOLDER, "own" if own_choice else "", *folders, seconds=CONTROL_SECONDS)
         if done.exit_code:
+            words = "; ".join(words_of(done.stderr, 1000).splitlines())
             raise DeviceUnavailable(
-                f"{self.name}: cannot make its folder {folder}: {words_of(done.stderr)}",
-                hint="name a folder that its user may write to: `folder` of the link",
+                f"{self.name}: cannot make its folder {words}",
+                hint="name another folder, one that its user may write to and run programs in: `folder` of the link",
                 device=self.name,
             )
         self._root = done.stdout.decode(errors="surrogateescape").removesuffix("\n")
@@ -207,6 +232,6 @@ def _kib(size: int) -> int:
     return -(-size // 1024)
 
 
-def words_of(stderr: bytes) -> str:
+def words_of(stderr: bytes, most: int = 200) -> str:
     """The end of what a command complained, for a message."""
-    return stderr.decode(errors="replace").strip()[-200:] or "no message"
+    return stderr.decode(errors="replace").strip()[-most:] or "no message"

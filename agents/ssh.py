@@ -7,7 +7,7 @@ toybox), and sftp. Nothing is installed there.
 
 ::
 
-    link: {kind: ssh, host: pi.lab, user: pi, key: ~/.ssh/lab, folder: lockstep}
+    link: {kind: ssh, host: pi.lab, user: pi, key: ~/.ssh/lab, folder: lockstep, jump: gate@lab.example:2222}
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agents.base import AgentSpec, Completed
@@ -28,14 +28,20 @@ from engine.contract.errors import TransferError
 REQUEST_BYTES = 32 * 1024
 #: What paramiko keeps on its way in one download; with its default a download is ten times slower.
 PREFETCH_REQUESTS = 64
+#: Where a device's folder may be when none is named; homes are sometimes mounted without execution.
+PLACES = ("lockstep", "/var/tmp/lockstep-{user}", "/tmp/lockstep-{user}")  # noqa: S108 - must belong to the user
 
 
 @dataclass
 class SshAgent(PosixAgent):
-    """Drives a device over ssh; ``folder`` is the device's, relative to the user's home unless absolute."""
+    """Drives a device over ssh.
+
+    ``folder`` is the device's, relative to the user's home unless absolute; empty: the first of some usual places
+    where programs may run.
+    """
 
     address: Address = field(default_factory=lambda: Address("", 22, "", Path()))
-    folder: str = "lockstep"
+    folder: str = ""
 
     def __post_init__(self) -> None:
         self._link = SshLink(self.name, self.address)
@@ -43,7 +49,11 @@ class SshAgent(PosixAgent):
     def _connect(self) -> None:
         self._link.open()
         try:
-            self._open_folder(self.folder)
+            if self.folder:
+                self._open_folder(self.folder)
+            else:
+                user = self.address.user
+                self._open_folder(*(place.format(user=user) for place in PLACES), own_choice=True)
         except BaseException:
             self._link.close()
             raise
@@ -94,12 +104,16 @@ class SshAgent(PosixAgent):
 def make(spec: AgentSpec) -> SshAgent:
     """The agent of an ``ssh`` link."""
     link = spec.link
-    key = link.get("key")
-    address = Address(
-        str(link["host"]),
-        int(link["port"]),
-        str(link["user"]),
-        Path(str(link["known_hosts"])).expanduser(),
-        Path(str(key)).expanduser() if key else None,
-    )
-    return SshAgent(spec.name, spec.abi, address=address, folder=str(link["folder"]))
+    key = Path(str(link["key"])).expanduser() if link.get("key") else None
+    known_hosts = Path(str(link["known_hosts"])).expanduser()
+    address = Address(str(link["host"]), int(link["port"]), str(link["user"]), known_hosts, key)
+    if link.get("jump"):
+        address = replace(address, jump=_jump(str(link["jump"]), address))
+    return SshAgent(spec.name, spec.abi, address=address, folder=str(link.get("folder") or ""))
+
+
+def _jump(text: str, address: Address) -> Address:
+    """``[USER@]HOST[:PORT]``: user, key and known_hosts are the link's unless given."""
+    user, _, place = text.rpartition("@")
+    host, _, port = place.partition(":")
+    return Address(host, int(port or 22), user or address.user, address.known_hosts, address.key)

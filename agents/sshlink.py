@@ -41,11 +41,18 @@ class SshLink:
     device: str
     address: Address
     _client: paramiko.SSHClient | None = field(default=None, repr=False)
+    _jump: paramiko.SSHClient | None = field(default=None, repr=False)
     _sftp: paramiko.SFTPClient | None = field(default=None, repr=False)
 
     def open(self) -> None:
         """Connect and log in. Raises DeviceUnavailable with the reason and what to do about it."""
-        self._client = log_in(self.device, self.address)
+        jump = self.address.jump
+        self._jump = log_in(f"{self.device}: jump host", jump) if jump is not None else None
+        try:
+            self._client = log_in(self.device, self.address, self._jump)
+        except BaseException:
+            self.close()
+            raise
         try:
             with self._bounded(CONNECT_SECONDS):
                 self._sftp = self._client.open_sftp()
@@ -62,8 +69,9 @@ class SshLink:
 
     def close(self) -> None:
         """Hang up; never raises."""
-        client, self._client, self._sftp = self._client, None, None
-        if client is not None:
+        clients = [client for client in (self._client, self._jump) if client is not None]
+        self._client = self._jump = self._sftp = None
+        for client in clients:
             client.close()
 
     def script(self, text: str, *arguments: str, seconds: float, stdin: Iterable[bytes] = ()) -> Completed:

@@ -22,13 +22,18 @@ logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 @dataclass(frozen=True)
 class Address:
-    """Where a device listens and who we are there. ``key`` is a private key file; without it ssh-agent is asked."""
+    """Where a device listens and who we are there.
+
+    ``key`` is a private key file; without it ssh-agent is asked. ``jump`` is a host that forwards us to the device;
+    its key is verified like any other.
+    """
 
     host: str
     port: int
     user: str
     known_hosts: Path
     key: Path | None = None
+    jump: Address | None = None
 
     @property
     def entry(self) -> str:
@@ -49,14 +54,17 @@ class _Refuse(paramiko.MissingHostKeyPolicy):
         raise _UnknownHostKey(key)
 
 
-def log_in(device: str, address: Address) -> paramiko.SSHClient:
-    """A connection to ``device``, logged in. Raises DeviceUnavailable with the reason and what to do about it."""
+def log_in(device: str, address: Address, through: paramiko.SSHClient | None = None) -> paramiko.SSHClient:
+    """A connection to ``device``, logged in. Raises DeviceUnavailable with the reason and what to do about it.
+
+    ``through`` is a connection to the jump host.
+    """
     _check_files(device, address)
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(_Refuse())
     try:
         client.load_host_keys(str(address.known_hosts))
-        _connect(client, address)
+        _connect(client, address, _channel(through, address) if through is not None else None)
     except (OSError, EOFError, ValueError, paramiko.SSHException) as error:
         client.close()
         words, hint = _refusal(error, address)
@@ -82,10 +90,19 @@ def _check_files(device: str, address: Address) -> None:
         raise DeviceUnavailable(f"{device}: {words}", hint=hint, device=device)
 
 
-def _connect(client: paramiko.SSHClient, address: Address) -> None:
+def _channel(through: paramiko.SSHClient, address: Address) -> paramiko.Channel:
+    transport = through.get_transport()
+    if transport is None:
+        raise EOFError("the jump host hung up")
+    there, here = (address.host, address.port), ("127.0.0.1", 0)
+    return transport.open_channel("direct-tcpip", there, here, timeout=CONNECT_SECONDS)
+
+
+def _connect(client: paramiko.SSHClient, address: Address, channel: paramiko.Channel | None) -> None:
     client.connect(
         address.host,
         port=address.port,
+        sock=channel,
         username=address.user,
         key_filename=str(address.key) if address.key else None,
         allow_agent=address.key is None,
@@ -150,4 +167,6 @@ def _reason(error: BaseException) -> str:
         error = next(iter(error.errors.values()))
     if isinstance(error, TimeoutError):
         return "no answer"
+    if isinstance(error, paramiko.ChannelException):
+        return f"the jump host cannot reach it ({error.text})"
     return str(getattr(error, "strerror", None) or error or type(error).__name__)

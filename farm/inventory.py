@@ -21,9 +21,10 @@ _PATH = r"^[^-\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,1023}$"
 _FIELDS = {
     "emulated": {"emulator", "cpu"},
     "local": {"emulator"},  # refused by load_fleet, which says what to write instead
-    "ssh": {"host", "port", "user", "key", "known_hosts", "folder", "emulated"},
+    "ssh": {"host", "port", "user", "key", "known_hosts", "folder", "jump", "emulated"},
     "adb": {"serial", "serials", "folder", "emulated"},
 }
+_JUMP = r"^([A-Za-z_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[1-9][0-9]{0,4})?$"
 _ADB_FOLDER = "/data/local/tmp/lockstep"
 _SERIAL = r"^[A-Za-z0-9\[][A-Za-z0-9._:%\[\]-]{0,127}$"
 
@@ -32,7 +33,8 @@ class Link(Strict):
     """How a device is reached: ``emulated`` (qemu-user or the host itself), ``local``, ``ssh`` or ``adb``.
 
     ``cpu`` is qemu's CPU name; without it an emulated device runs natively on the host. Of an ssh link, ``key`` is a
-    private key file (without it ssh-agent is asked) and ``folder`` the device's, relative to the user's home. Of an adb
+    private key file (without it ssh-agent is asked), ``folder`` the device's, relative to the user's home (without it
+    the first usual place where programs may run), and ``jump`` a host on the way: ``[USER@]HOST[:PORT]``. Of an adb
     link, ``serial`` is a USB serial, ``HOST:PORT`` or ``emulator-PORT``, and ``serials`` are further links to the same
     unit, tried in this order. ``emulated`` says that what answers there is no device (``lockstep emulate``).
     """
@@ -45,7 +47,8 @@ class Link(Strict):
     user: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")
     key: str | None = Field(default=None, pattern=_PATH)
     known_hosts: str = Field(default="~/.ssh/known_hosts", pattern=_PATH)
-    folder: str = Field(default="lockstep", pattern=_PATH)
+    folder: str | None = Field(default=None, pattern=_PATH)
+    jump: str | None = Field(default=None, pattern=_JUMP)
     serial: str | None = Field(default=None, pattern=_SERIAL)
     emulated: bool = False
     serials: tuple[Annotated[str, StringConstraints(pattern=_SERIAL)], ...] = ()

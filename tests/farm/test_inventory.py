@@ -62,7 +62,7 @@ SSH = "{kind: ssh, host: 127.0.0.1, user: pi%s}"
 
 def test_an_ssh_link_has_port_folder_and_known_hosts_unless_it_says_otherwise(tmp_path: Path) -> None:
     link = load_fleet(fleet_of(tmp_path, DEVICE % ("a", SSH % ""))).devices[0].link
-    assert (link.port, link.folder, link.known_hosts, link.key) == (22, "lockstep", "~/.ssh/known_hosts", None)
+    assert (link.port, link.folder, link.known_hosts, link.key) == (22, None, "~/.ssh/known_hosts", None)
     link = load_fleet(fleet_of(tmp_path, DEVICE % ("a", SSH % ", port: 2201, key: ~/.ssh/lab"))).devices[0].link
     assert (link.port, link.key) == (2201, "~/.ssh/lab")
 
@@ -81,6 +81,10 @@ def test_an_ssh_link_has_port_folder_and_known_hosts_unless_it_says_otherwise(tm
         ("{kind: ssh, host: a, user: 'pi;id'}", "link.user"),
         (SSH % ", folder: '-rf'", "link.folder"),
         (SSH % ', folder: "a\\nb"', "link.folder"),
+        (SSH % ", jump: '-oProxyCommand=x'", "link.jump"),
+        (SSH % ", jump: 'gate:0'", "link.jump"),
+        (SSH % ", jump: 'a b@gate'", "link.jump"),
+        ("{kind: adb, serial: x, jump: gate}", "kind adb takes no jump"),
     ],
 )
 def test_what_an_ssh_link_cannot_be_is_refused(tmp_path: Path, link: str, words: str) -> None:
