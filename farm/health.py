@@ -33,7 +33,6 @@ from farm.jobs import JobError
 
 TIMED_OUT = "JobTimeout"
 REASON_CHARACTERS = 500
-"""Longest reason that is kept: part of it comes from the device."""
 
 
 class Health(Strict):
@@ -61,6 +60,11 @@ class Health(Strict):
     def of_run(cls, payload: Mapping[str, Any]) -> Health:
         """What the run was planned with; the defaults where it says nothing."""
         return cls.model_validate(payload.get("health") or {})
+
+
+def plain(text: str) -> str:
+    """A reason as it is kept: bounded and printable, for part of it may come from a device."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:REASON_CHARACTERS])
 
 
 def names_of(kind: type[LockstepError]) -> set[str]:
@@ -103,7 +107,7 @@ def after_failure(
         record,
         state=state,
         actor=MACHINE,
-        reason=error.message[:REASON_CHARACTERS],
+        reason=plain(error.message),
         since=record.since if state is record.state else now,
         until=now + pause if state is DeviceState.COOLING else None,
         failures=failures,

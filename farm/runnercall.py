@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,20 @@ from engine.contract.result import OutputRecord, Result, parse_result
 from engine.digest import bytes_digest
 from engine.places import state_root
 from farm.casejob import CaseJob
+from farm.inventory import Device
 
 _SIGNALS = {4: "SIGILL: it was built for instructions this CPU lacks", 9: "SIGKILL", 11: "SIGSEGV", 6: "SIGABRT"}
 
 
 def make_agent(job: CaseJob, token: int = 0) -> Agent:
-    """The agent for the device's link: ``agents/KIND.py``, found by the link's kind; ``token`` is the lease's."""
-    device = job.device
+    """The agent for a job; ``token`` is the lease's."""
+    return agent_for(job.device, job.bundle.abi, job.emulators, token)
+
+
+def agent_for(device: Device, abi: str, emulators: Mapping[str, str], token: int) -> Agent:
+    """The agent for the device's link: ``agents/KIND.py``, found by the link's kind."""
     root = state_root() / "devices" / device.name
-    spec = AgentSpec(device.name, job.bundle.abi, root, device.link.model_dump(), job.emulators)
+    spec = AgentSpec(device.name, abi, root, device.link.model_dump(), emulators)
     agent = importlib.import_module(f"agents.{device.link.kind}").make(spec)
     assert isinstance(agent, Agent)  # noqa: S101 - a file of this package
     agent.token, agent.cap_bytes = token, device.cache_mb * 2**20

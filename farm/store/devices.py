@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from engine.contract.errors import UsageError
 from farm import leases
 from farm.devicestates import MACHINE, NEEDS_PROOF, PERSON, DeviceRecord, DeviceState, allowed
-from farm.health import REASON_CHARACTERS, Health, after_failure, after_pass
+from farm.health import Health, after_failure, after_pass, plain
 from farm.jobs import JobError, JobStatus
 from farm.store.database import Store
 from farm.store.models import DeviceEventRow, DeviceRow, JobRow, LeaseRow
@@ -106,7 +106,7 @@ def hold(store: Store, name: str, person: str, reason: str, until: float | None)
             name=name,
             state=DeviceState.HELD,
             actor=PERSON + person,
-            reason=reason[:REASON_CHARACTERS],
+            reason=plain(reason),
             since=now,
             until=until,
             failures=before.failures,
@@ -189,7 +189,7 @@ def _save(session: Session, before: DeviceRecord, after: DeviceRecord, *, kind: 
             before=before.state,
             after=after.state,
             actor=after.actor if kind in (HELD, RELEASED) else MACHINE,
-            reason=reason[:REASON_CHARACTERS],
+            reason=plain(reason),
         )
     )
     session.flush()

@@ -83,3 +83,13 @@ def stubborn(spec, scratch, guard):
     time.sleep(spec["seconds"])
     _note(spec, "end")
     return {}
+
+
+def fail_on_bad(spec, scratch, guard):
+    """Devices called bad… are gone; the others answer."""
+    _note(spec, "start")
+    if spec["device"].startswith("bad"):
+        raise DeviceUnavailable(f"{spec['device']} is gone", hint="plug it in", device=spec["device"])
+    time.sleep(spec.get("seconds", 0.05))
+    _note(spec, "end")
+    return {"case": spec["case"], "token": spec["token"]}
