@@ -133,11 +133,12 @@ def load_schedule(path: Path) -> Schedule:
 def run_beat(schedule: Schedule, command: Sequence[str], state: Path) -> None:
     """Start sweeps when they are due, until SIGTERM or Ctrl-C; ``BrokerError`` when the broker goes away."""
     starter = Starter(schedule, command, state / "logs")
-    lost = threading.Event()
+    lost, over = threading.Event(), threading.Event()
 
     def leave() -> None:
-        lost.set()
-        os.kill(os.getpid(), signal.SIGTERM)
+        if not over.is_set():  # a broker of our own ends with us
+            lost.set()
+            os.kill(os.getpid(), signal.SIGTERM)
 
     with choose_broker(state) as broker:
         BrokerWatch(broker.url, leave).start()
@@ -151,6 +152,7 @@ def run_beat(schedule: Schedule, command: Sequence[str], state: Path) -> None:
                 starter,
             )
         finally:
+            over.set()
             starter.stop()
     if lost.is_set():
         raise BrokerError(

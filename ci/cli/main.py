@@ -47,6 +47,8 @@ def cli() -> None:
     \b
     Start here:
       lockstep gate       build, deploy, run, compare, report (exit code = verdict)
+      lockstep sweep      every suite with every engine on every device, resumable
+      lockstep runs       what ran and what runs; watch it, cancel it
       lockstep compare    two captures of any engine, layer by layer
       lockstep emulate    devices that speak adb and ssh, on this machine
       lockstep devices    the fleet and what can run on this machine
