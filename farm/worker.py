@@ -257,7 +257,8 @@ def log_to_stderr() -> None:
     """Log lines of this process and its slots, without passwords."""
     handler = logging.StreamHandler()
     handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s pid=%(process)d %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("lockstep").setLevel(logging.INFO)  # Celery sets the root's level to its own
 
 
 def take_urls() -> tuple[str, str | None]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from tests.e2e.bench import REPOSITORY
+from ci.cli.main import cli
+from tests.e2e.bench import HOST, REPOSITORY, Bench
 
 pytestmark = [
     pytest.mark.e2e,
@@ -79,3 +83,34 @@ def test_no_password_is_shown_anywhere(hosts: tuple[Path, dict[str, Any]]) -> No
     assert len(texts) > 8
     for place, text in texts.items():
         assert not any(secret in text for secret in found["secrets"]), place
+
+
+def test_a_broker_that_fails_is_told_without_its_password(bench: Bench, tmp_path: Path) -> None:
+    secret = tmp_path / "url"
+    secret.touch(mode=0o600)
+    secret.write_text("rediss://:pa55w0rd-4711@127.0.0.1:1/0")
+    bench.environment["LOCKSTEP_BROKER_URL_FILE"] = str(secret)
+    done = bench.gate("--devices", bench.fleet(HOST), "--case", "vad-noise")
+    assert done.exit_code == 3
+    assert "LOCKSTEP_BROKER_URL: the broker does not answer" in done.text
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret]
+    for text in (done.text, *(path.read_bytes().decode(errors="replace") for path in kept)):
+        assert "pa55w0rd" not in text
+
+
+def test_the_units_of_the_page_are_well_formed_and_start_commands_that_exist() -> None:
+    page = (REPOSITORY / "docs" / "hosts.md").read_text()
+    units = re.findall(r"^```ini\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    started = []
+    for text in units:
+        unit = configparser.ConfigParser(interpolation=None)
+        unit.optionxform = str  # type: ignore[assignment,method-assign]
+        unit.read_string(text)
+        assert "Description" in unit["Unit"]
+        started += [unit["Service"]["ExecStart"].split()] if "Service" in unit else []
+    assert [words[1] for words in started] == ["worker", "sweep"]
+    for program, name, *words in started:
+        assert program == "/opt/lockstep/.venv/bin/lockstep"
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        command.make_context(name, [word.replace("%i", "lab1") for word in words])
