@@ -19,6 +19,7 @@ from farm.store.transitions import Claim, acknowledge, claim, fail, finish, hear
 
 LEASE_SECONDS = 10.0
 STUCK_SECONDS = 15.0
+STORE_RETRY_SECONDS = 0.2
 log = logging.getLogger("lockstep.worker")
 
 
@@ -45,14 +46,29 @@ def run_job(
     try:
         with Heartbeat(store, claimed, ttl, on_stuck) as pulse:
             outcome = _execute(claimed, execute, pulse.guard, where)
-        if isinstance(outcome, JobError):
-            fail(store, claimed, outcome, retry=outcome.type in names_of(InfraError))
-        else:
-            finish(store, claimed, outcome)
+            _tell(store, claimed, outcome, ttl)
         log.info("%s ended", where)
     except LeaseLost as error:
         log.warning("%s lost: %s", where, error.message)
         acknowledge(store, claimed)
+
+
+def _tell(store: Store, claimed: Claim, outcome: dict[str, Any] | JobError, patience: float) -> None:
+    """Store the outcome; a store that is away for less than ``patience`` seconds does not cost the work."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            if isinstance(outcome, JobError):
+                fail(store, claimed, outcome, retry=outcome.type in names_of(InfraError))
+            else:
+                finish(store, claimed, outcome)
+        except StoreError as error:
+            if time.monotonic() >= end:
+                raise
+            log.warning("job=%s outcome: %s", claimed.job.id, error.message)
+            time.sleep(STORE_RETRY_SECONDS)
+        else:
+            return
 
 
 def _execute(claimed: Claim, execute: Executor, guard: Callable[[], None], where: str) -> dict[str, Any] | JobError:

@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from engine.contract.errors import BrokerError
+from engine.contract.errors import BrokerError, StoreError
 from farm.broker import Broker
-from farm.dispatch import choose, lost_messages, outstanding
+from farm.dispatch import Board
 from farm.hosts import WAIT_SECONDS, HostWatch
-from farm.jobs import JobStatus, JobView, Priority, RunSummary, RunUpdate
+from farm.jobs import JobView, Priority, RunSummary, RunUpdate
+from farm.jobtable import JobTable
 from farm.store import Store, jobs_of
-from farm.store.jobs import fingerprint, finish_run, run_priority, touch_run
+from farm.store.clock import ClockWatch, follow_clock
+from farm.store.jobs import finish_run, run_priority, touch_run
 from farm.store.runs import check_cancelled
-from farm.store.transitions import busy_devices, cancel_jobs, reclaim, reserve, unreserve
-from farm.store.turns import awaited_devices
+from farm.store.transitions import cancel_jobs, reclaim, reserve, unreserve
 from farm.tasks import Publisher
 
 POLL_SECONDS = 0.05
 UPKEEP_SECONDS = 0.5
+MAX_SENT = 64
+"""How many jobs are sent at once to workers whose number is not known."""
+REFUSED_SECONDS = 0.2
+"""A device that somebody else has is not asked for again so soon."""
 BROKER_RETRY_SECONDS = 0.5
 BROKER_GIVE_UP_SECONDS = 120.0
+STORE_GIVE_UP_SECONDS = 30.0
 log = logging.getLogger("lockstep.controller")
+
+
+@dataclass
+class _Drive:
+    """One run as its controller sees it. ``doubt``: the table may be out of date beyond what is on its way."""
+
+    run_id: str
+    table: JobTable
+    hosts: HostWatch
+    clock: ClockWatch
+    notes: tuple[str, ...] = ()
+    changed: bool = True
+    doubt: bool = False
+    upkeep_at: float = 0.0
 
 
 class Controller:
@@ -54,6 +74,8 @@ class Controller:
         self._publisher: Publisher | None = None
         self._broker_lost_at: float | None = None
         self._broker_retry_at = 0.0
+        self._store_lost_at: float | None = None
+        self._refused: dict[str, float] = {}
 
     def run(self, run_id: str, on_update: Callable[[RunUpdate], None] = lambda _: None) -> RunSummary:
         """Drive ``run_id`` until every job has ended; on any exception (Ctrl-C too) what is left is cancelled.
@@ -77,57 +99,90 @@ class Controller:
 
     def _drive(self, run_id: str, on_update: Callable[[RunUpdate], None]) -> None:
         self._priority = run_priority(self._store, run_id)  # an unknown run is an error, not a run without jobs
+        table = JobTable(self._store, run_id)
         hosts = HostWatch(self._store, run_id, self._queue if self._slots is None else None, self._host_wait)
-        notes: tuple[str, ...] = ()
-        seen: tuple[object, ...] | None = None
-        jobs: tuple[JobView, ...] = ()
-        upkeep_at = 0.0
-        while True:
-            if time.monotonic() >= upkeep_at:
-                touch_run(self._store, run_id, self._queue)
-                reclaim(self._store, run_id)
-                self._upkeep()
-                before, notes = notes, hosts.look(jobs)
-                seen = seen if notes == before else None
-                upkeep_at = time.monotonic() + UPKEEP_SECONDS
-            now_there = fingerprint(self._store, run_id)
-            if now_there != seen:
-                seen = now_there
-                jobs = jobs_of(self._store, run_id, documents=False)
-                on_update(RunUpdate(run_id=run_id, jobs=jobs, notes=notes))
-            if all(job.status.ended for job in jobs):
-                check_cancelled(self._store, run_id)
-                return
-            self._dispatch(jobs)
+        drive = _Drive(run_id, table, hosts, ClockWatch(self._store.clock))
+        while not self._survives_store(drive, on_update):
             time.sleep(POLL_SECONDS)
+        check_cancelled(self._store, run_id)
 
-    def _dispatch(self, jobs: tuple[JobView, ...]) -> None:
-        """Each queue on its own: how many slots another host has is not ours to know."""
-        queues = defaultdict(list)
-        for job in jobs:
-            queues[job.queue].append(job)
-        for queue, there in queues.items():
-            self._dispatch_queue(there, None if queue else self._slots)
+    def _survives_store(self, drive: _Drive, on_update: Callable[[RunUpdate], None]) -> bool:
+        """One round; a store that fails for a moment costs nothing but that round."""
+        try:
+            ended = self._round(drive, on_update)
+        except StoreError as error:
+            now = time.monotonic()
+            self._store_lost_at = self._store_lost_at or now
+            if now - self._store_lost_at > STORE_GIVE_UP_SECONDS:
+                raise
+            log.warning("store: %s", error.message)
+            drive.doubt = True
+            return False
+        self._store_lost_at = None
+        return ended
 
-    def _dispatch_queue(self, jobs: Sequence[JobView], slots: int | None) -> None:
+    def _round(self, drive: _Drive, on_update: Callable[[RunUpdate], None]) -> bool:
+        """Look and act once; True when every job has ended."""
+        jump = drive.clock.jump()
+        if jump:
+            log.warning("the clock jumped by %.1f s", jump)
+            follow_clock(self._store, drive.run_id, jump)
+            self._refused.clear()
+            drive.doubt, drive.upkeep_at = True, 0.0
+        if time.monotonic() >= drive.upkeep_at:
+            self._keep_up(drive)
+        drive.changed = drive.table.refresh() or drive.changed
+        if drive.changed:
+            on_update(RunUpdate(run_id=drive.run_id, jobs=drive.table.jobs, notes=drive.notes))
+        if drive.table.ended:
+            return True
+        drive.changed = drive.table.read(self._dispatch(drive.table))
+        return False
+
+    def _keep_up(self, drive: _Drive) -> None:
+        touch_run(self._store, drive.run_id, self._queue)
+        drive.doubt = reclaim(self._store, drive.run_id) or drive.doubt
+        self._upkeep()
+        before, drive.notes = drive.notes, drive.hosts.look(drive.table.one_open_job_a_queue())
+        drive.changed = drive.table.verify(doubt=drive.doubt) or drive.notes != before or drive.changed
+        drive.doubt = False
+        drive.upkeep_at = time.monotonic() + UPKEEP_SECONDS
+
+    def _dispatch(self, table: JobTable) -> list[str]:
+        """Send what can be sent; the ids of the jobs that were touched.
+
+        Each queue on its own: how many slots another host has is not ours to know.
+        """
+        sent: list[str] = []
+        for queue, board in table.boards.items():
+            sent += self._dispatch_queue(board, None if queue else self._slots)
+        return sent
+
+    def _dispatch_queue(self, board: Board, slots: int | None) -> list[str]:
         now = self._store.clock()
         if time.monotonic() < self._broker_retry_at:
-            return
-        for job in lost_messages(jobs, now, slots):
+            return []
+        jobs = board.lost_messages(now, slots)
+        for job in jobs:
             log.warning("job=%s device=%s message lost, sent again", job.id, job.device)
-            self._send(job)
         # One message more than slots a slot waits in the queue, so that a slot never waits for our poll
-        room = len(jobs) if slots is None else 2 * slots - sum(map(outstanding, jobs))
-        if room <= 0 or not any(job.status == JobStatus.QUEUED and job.dispatched is None for job in jobs):
-            return
-        with self._store.read() as session:
-            closed = busy_devices(session, now) | awaited_devices(session, now, self._priority)
-        for job in choose(jobs, closed, now, room):
-            self._send(job)
+        room = MAX_SENT - len(jobs) if slots is None else 2 * slots - board.away
+        self._refused = {device: until for device, until in self._refused.items() if until > now}
+        jobs += board.choose(self._refused, now, room)
+        return self._send(jobs, now) if jobs else []
 
-    def _send(self, job: JobView) -> None:
-        if time.monotonic() < self._broker_retry_at or not reserve(self._store, job.id):
-            return
+    def _send(self, jobs: Sequence[JobView], now: float) -> list[str]:
+        reserved = reserve(self._store, [job.id for job in jobs])
+        for job in jobs:
+            if job.id not in reserved:
+                self._refused[job.device] = now + REFUSED_SECONDS
+            elif time.monotonic() < self._broker_retry_at:
+                unreserve(self._store, job.id)
+            else:
+                self._publish(job)
+        return [job.id for job in jobs]
+
+    def _publish(self, job: JobView) -> None:
         try:
             if self._publisher is None:
                 self._publisher = Publisher(self._broker.url, self._queue)

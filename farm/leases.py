@@ -79,9 +79,10 @@ def is_valid(session: Session, device: str, token: int, now: float) -> bool:
     return row is not None and bool(row.holder) and row.token == token and row.expires > now
 
 
-def held(session: Session, now: float) -> set[str]:
-    """Devices that somebody has at this moment."""
-    return set(session.scalars(select(LeaseRow.device).where(LeaseRow.holder != "", LeaseRow.expires > now)))
+def held(session: Session, now: float, device: str | None = None) -> set[str]:
+    """Devices (or just ``device``) that somebody has at this moment."""
+    query = select(LeaseRow.device).where(LeaseRow.holder != "", LeaseRow.expires > now)
+    return set(session.scalars(query if device is None else query.where(LeaseRow.device == device)))
 
 
 def lock(session: Session, device: str) -> LeaseRow:

@@ -183,11 +183,18 @@ class WorkerHost:
             age = time.monotonic() - self._slots.born.pop(pid)
             code = os.waitstatus_to_exitcode(status)
             log.warning("worker=%s ended after %.1f s with code %d", name, age, code)
-            with self._store as store:
-                lose_worker(store, name)
+            self._take_back(name)
             died_young = age < 1.0 and code != LOST_BROKER
             self._slots.quick_deaths = self._slots.quick_deaths + 1 if died_young else 0
             self._fork()
+
+    def _take_back(self, name: str) -> None:
+        """What a dead slot had; without the store its leases end by themselves."""
+        try:
+            with self._store as store:
+                lose_worker(store, name)
+        except StoreError as error:
+            log.warning("worker=%s not taken back: %s", name, error.message)
 
     def _drain(self) -> None:
         """Let running jobs end for a while, then kill what is left."""

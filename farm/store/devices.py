@@ -59,9 +59,11 @@ def records(session: Session, now: float) -> dict[str, DeviceRecord]:
     return {row.name: _record(row).at(now) for row in session.scalars(select(DeviceRow))}
 
 
-def not_leasable(session: Session, now: float) -> set[str]:
-    """Devices that no job may take at ``now``."""
+def not_leasable(session: Session, now: float, device: str | None = None) -> set[str]:
+    """Devices (or just ``device``) that no job may take at ``now``."""
     query = select(DeviceRow).where(DeviceRow.state != DeviceState.READY)
+    if device is not None:
+        query = query.where(DeviceRow.name == device)
     found = (_record(row).at(now) for row in session.scalars(query))
     return {record.name for record in found if not record.leasable(now)}
 

@@ -7,12 +7,12 @@ import os
 import secrets
 import socket
 import time
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session, defer
+from sqlalchemy import Row, func, select, update
+from sqlalchemy.orm import Session
 
 from engine.contract.errors import StoreError
 from farm.jobs import AttemptView, JobError, JobSpec, JobStatus, JobView, Role, RunSpec
@@ -22,6 +22,9 @@ from farm.store.models import AttemptRow, JobRow, RunRow
 
 RUN_STALE_SECONDS = 30.0
 """A run whose controller was not seen for this long has lost it."""
+MAX_IDS = 500
+"""How many ids one question names at most: databases limit the parameters of a statement."""
+_PLAIN = [column for column in JobRow.__table__.columns if column.key not in {"spec", "result"}]
 
 
 def create_run(store: Store, run: RunSpec, jobs: Sequence[JobSpec]) -> str:
@@ -87,13 +90,14 @@ def _new_job(run_id: str, job: JobSpec, now: float) -> JobRow:
 
 def jobs_of(store: Store, run_id: str, *, documents: bool = True) -> tuple[JobView, ...]:
     """All jobs of a run by device and position; ``documents=False`` leaves specs, results, attempts behind."""
-    query = select(JobRow).where(JobRow.run_id == run_id).order_by(JobRow.device, JobRow.position, JobRow.id)
-    if not documents:
-        query = query.options(defer(JobRow.spec), defer(JobRow.result))
+    order = (JobRow.device, JobRow.position, JobRow.id)
     with store.read() as session:
-        rows = session.scalars(query).all()
-        tries = _tries(session, run_id) if documents else {}
-        return tuple(view(row, documents=documents, tries=tries.get(row.id, ())) for row in rows)
+        if not documents:
+            plain = select(*_PLAIN).where(JobRow.run_id == run_id).order_by(*order)
+            return tuple(view(row, documents=False) for row in session.execute(plain))
+        rows = session.scalars(select(JobRow).where(JobRow.run_id == run_id).order_by(*order)).all()
+        tries = _tries(session, run_id)
+        return tuple(view(row, tries=tries.get(row.id, ())) for row in rows)
 
 
 def _tries(session: Session, run_id: str) -> dict[str, tuple[AttemptView, ...]]:
@@ -103,6 +107,19 @@ def _tries(session: Session, run_id: str) -> dict[str, tuple[AttemptView, ...]]:
     for row in session.scalars(query.order_by(AttemptRow.job_id, AttemptRow.number)):
         found[row.job_id].append(_attempt(row))
     return {job: tuple(tries) for job, tries in found.items()}
+
+
+def jobs_with(store: Store, ids: Iterable[str]) -> tuple[JobView, ...]:
+    """The jobs with these ids, without their documents; what a poll looks at."""
+    wanted = list(ids)
+    found: list[JobView] = []
+    if not wanted:
+        return ()
+    with store.read() as session:
+        for start in range(0, len(wanted), MAX_IDS):
+            query = select(*_PLAIN).where(JobRow.id.in_(wanted[start : start + MAX_IDS]))
+            found += [view(row, documents=False) for row in session.execute(query)]
+    return tuple(found)
 
 
 def fingerprint(store: Store, run_id: str) -> tuple[object, ...]:
@@ -122,6 +139,13 @@ def fingerprint(store: Store, run_id: str) -> tuple[object, ...]:
     )
     with store.read() as session:
         return tuple(tuple(row) for row in session.execute(query))
+
+
+def count_by_status(store: Store, run_id: str) -> Counter[JobStatus]:
+    """How many jobs of a run have each status; read from an index alone."""
+    query = select(JobRow.status, func.count()).where(JobRow.run_id == run_id).group_by(JobRow.status)
+    with store.read() as session:
+        return Counter({JobStatus(status): count for status, count in session.execute(query)})
 
 
 def job(store: Store, job_id: str) -> JobView:
@@ -191,7 +215,7 @@ def finish_run(store: Store, run_id: str, status: str) -> None:
         session.execute(still_open.values(status=status, seen=now, finished=now))
 
 
-def view(row: JobRow, *, documents: bool = True, tries: tuple[AttemptView, ...] = ()) -> JobView:
+def view(row: JobRow | Row[Any], *, documents: bool = True, tries: tuple[AttemptView, ...] = ()) -> JobView:
     """The frozen picture of a row."""
     return JobView(
         id=row.id,

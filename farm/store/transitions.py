@@ -9,6 +9,7 @@ order, jobs (by device and id) before devices, so that no two writers wait in a 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,23 +41,24 @@ class Claim:
     attempt: int
 
 
-def reserve(store: Store, job_id: str) -> bool:
-    """Mark a queued job as sent to the queue.
+def reserve(store: Store, ids: Sequence[str]) -> set[str]:
+    """Mark queued jobs as sent to the queue; returns which.
 
-    False when its device has another job outstanding in a living run, or a job of a better priority waits for it.
+    Not those whose device has another job outstanding in a living run, or is awaited by a job of a better priority.
     """
     now = store.clock()
     with store.write() as session:
-        row = _job(session, job_id)
-        if row is None or row.status != JobStatus.QUEUED:
-            return False
-        leases.lock(session, row.device)  # one controller at a time asks whether the device is free
-        priority = session.get_one(RunRow, row.run_id).priority
-        closed = busy_devices(session, now, but=job_id) | awaited_devices(session, now, priority, row.device)
-        if row.device in closed:
-            return False
-        row.dispatched = now
-        return True
+        rows = session.scalars(_locked(JobRow.id.in_(ids), JobRow.status == JobStatus.QUEUED)).all()
+        runs = {row.run_id: session.get_one(RunRow, row.run_id) for row in rows}
+        reserved = set()
+        for row in rows:
+            leases.lock(session, row.device)  # one controller at a time asks whether the device is free
+            closed = busy_devices(session, now, but=row.id, device=row.device)
+            if not closed and not awaited_devices(session, now, runs[row.run_id].priority, row.device):
+                row.dispatched = now
+                session.flush()
+                reserved.add(row.id)
+        return reserved
 
 
 def unreserve(store: Store, job_id: str) -> None:
@@ -67,8 +69,11 @@ def unreserve(store: Store, job_id: str) -> None:
             row.dispatched = None
 
 
-def busy_devices(session: Session, now: float, but: str = "") -> set[str]:
-    """Devices that are leased or out of use, or have a job (not ``but``) on its way in a run whose controller lives."""
+def busy_devices(session: Session, now: float, but: str = "", device: str | None = None) -> set[str]:
+    """Devices that are leased or out of use, or have a job (not ``but``) on its way in a run whose controller lives.
+
+    With ``device`` only that one is asked for: what others there are costs nothing.
+    """
     on_its_way = (
         select(JobRow.device)
         .join(RunRow, RunRow.id == JobRow.run_id)
@@ -79,7 +84,10 @@ def busy_devices(session: Session, now: float, but: str = "") -> set[str]:
             RunRow.seen > now - RUN_STALE_SECONDS,
         )
     )
-    return leases.held(session, now) | not_leasable(session, now) | set(session.scalars(on_its_way))
+    if device is not None:
+        on_its_way = on_its_way.where(JobRow.device == device)
+    closed = leases.held(session, now, device) | not_leasable(session, now, device)
+    return closed | set(session.scalars(on_its_way))
 
 
 def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
@@ -179,38 +187,47 @@ def acknowledge(store: Store, claim: Claim) -> None:
         leases.release(session, claim.lease.device, claim.lease.token)
 
 
-def reclaim(store: Store, run_id: str) -> None:
-    """Take back a run's running jobs whose lease is over, end those past their time and those nobody can run."""
+def reclaim(store: Store, run_id: str) -> bool:
+    """Take back a run's running jobs whose lease is over, end those past their time and those nobody can run.
+
+    True when jobs that were not on their way have moved or ended.
+    """
     now = store.clock()
     with store.write() as session:
-        _settle(session, run_id, now)
+        settled = _settle(session, run_id, now)
         for row in session.scalars(_locked(JobRow.run_id == run_id, JobRow.status == JobStatus.RUNNING)):
             attempt = session.get_one(AttemptRow, (row.id, row.attempts))
             if not leases.is_valid(session, row.device, attempt.token, now):
                 lose(session, row, now, "its lease ended without a word")
             elif row.started is not None and row.started + row.timeout <= now:
                 time_out(session, row, now)
+        return settled
 
 
-def _settle(session: Session, run_id: str, now: float) -> None:
-    """No job waits for a device that a person must see to, or that is quarantined: it moves to another unit or ends."""
+def _settle(session: Session, run_id: str, now: float) -> bool:
+    """No job waits for a device that a person must see to, or that is quarantined: it moves to another unit or ends.
+
+    True when there were such jobs.
+    """
     out_of_use = hopeless(session, now)
     if not out_of_use:
-        return
+        return False
     waiting = _locked(
         JobRow.run_id == run_id,
         JobRow.status == JobStatus.QUEUED,
         JobRow.dispatched.is_(None),
         JobRow.device.in_(list(out_of_use)),
     )
+    rows = session.scalars(waiting).all()
     run = session.get_one(RunRow, run_id)
-    for row in sorted(session.scalars(waiting).all(), key=lambda job: job.position):
+    for row in sorted(rows, key=lambda job: job.position):
         device = out_of_use.get(row.device)
         if device is None or move(session, run, row, now):  # None: it moved along with the job before
             continue
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(device.since))
         row.error = JobError.of(refusal(device, when)).to_json()
         end_job(row, JobStatus.FAILED, now)
+    return bool(rows)
 
 
 def lose_worker(store: Store, worker: str) -> None:

@@ -127,3 +127,31 @@ def test_an_executor_that_never_looks_is_ended(live, until, monkeypatch):
     run_job(live, one, execute, "w", ttl=1.0, on_stuck=stuck.set)
     assert stuck.is_set()
     assert job(live, one).status is JobStatus.CANCELLED
+
+
+def test_a_store_that_fails_once_does_not_cost_the_work(live, monkeypatch):
+    _, one = plan(live)
+    written = attempt.finish
+    failures = [StoreError("disk I/O error", hint="")]
+
+    def finish_at_last(*words):
+        if failures:
+            raise failures.pop()
+        written(*words)
+
+    monkeypatch.setattr(attempt, "finish", finish_at_last)
+    run_job(live, one, lambda *_: {"ok": True}, "w")
+    assert job(live, one).result == {"ok": True}
+    assert [tried.outcome for tried in attempts_of(live, one)] == ["done"]
+
+
+def test_a_store_that_refuses_a_result_for_good_is_told_and_not_asked_for_ever(live, monkeypatch):
+    _, one = plan(live)
+
+    def refuse(*_):
+        raise StoreError("disk I/O error", hint="")
+
+    monkeypatch.setattr(attempt, "finish", refuse)
+    with pytest.raises(StoreError, match="disk I/O error"):
+        run_job(live, one, lambda *_: {"ok": True}, "w", ttl=0.5)
+    assert job(live, one).status is JobStatus.RUNNING, "its lease ends it"

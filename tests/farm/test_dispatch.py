@@ -3,10 +3,18 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.dispatch import choose, lost_messages, outstanding
+from farm.dispatch import Board, outstanding
 from farm.jobs import JobStatus, JobView, Role
 
 NOW = 1000.0
+
+
+def choose(jobs, busy, now, room):
+    return Board(jobs).choose(busy, now, room)
+
+
+def lost_messages(jobs, now, slots):
+    return Board(jobs).lost_messages(now, slots)
 
 
 def job(number, device, *, status=JobStatus.QUEUED, dispatched=None, cost=1.0, not_before=0.0, started=None):
@@ -57,6 +65,25 @@ def test_at_most_one_job_a_device_and_never_out_of_turn(jobs, busy, room):
         mine = [other for other in jobs if other.device == j.device]
         assert not any(outstanding(other) for other in mine)
         assert all(j.position <= other.position for other in mine if other.status is JobStatus.QUEUED)
+
+
+@given(st.lists(st.lists(anyjob, max_size=8), max_size=6), st.sets(st.sampled_from("abcde")), st.integers(-1, 5))
+def test_a_board_that_was_told_of_changes_decides_like_a_new_one(rounds, busy, room):
+    board, known = Board(), {}
+    for changes in rounds:
+        for changed in changes:
+            known[changed.id] = changed
+            board.put(changed)
+        board.choose(busy, NOW, room)  # a decision changes nothing
+        fresh = Board(known.values())
+        old, new = board.choose(busy, NOW, room), fresh.choose(busy, NOW, room)
+        assert sorted(j.id for j in old) == sorted(j.id for j in new) or len({j.cost for j in known.values()}) > 1
+        assert len(old) == len(new)
+        assert {j.device for j in board.choose((), NOW, 99)} == {j.device for j in fresh.choose((), NOW, 99)}
+        assert board.away == fresh.away == sum(map(outstanding, known.values()))
+        assert sorted(j.id for j in board.lost_messages(NOW + 99, None)) == sorted(
+            j.id for j in fresh.lost_messages(NOW + 99, None)
+        )
 
 
 def test_a_message_is_lost_when_a_free_slot_does_not_take_it():

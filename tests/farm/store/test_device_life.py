@@ -88,7 +88,7 @@ class DeviceLife(RuleBasedStateMachine):
         entry = data.draw(st.sampled_from(waiting))
         before = self.record(entry.device)
         free = not self.holders(entry.device)
-        reserve(self.store, entry.id)
+        reserve(self.store, [entry.id])
         taken = claim(self.store, entry.id, worker, TTL)
         if taken is None:
             return

@@ -31,7 +31,7 @@ def plan(store, *devices, timeout=600.0):
 
 def test_a_job_goes_from_queued_to_done_once(store):
     run_id, (one,) = plan(store, "d")
-    assert reserve(store, one)
+    assert reserve(store, [one]) == {one}
     taken = claim(store, one, "w", TTL)
     assert (taken.attempt, taken.lease.device) == (1, "d")
     assert claim(store, one, "other", TTL) is None
@@ -66,21 +66,19 @@ def test_a_late_writer_with_an_old_token_is_refused(store, clock):
 def test_one_job_a_device_is_on_its_way_over_all_living_runs(store, clock):
     run_a, (a, a2) = plan(store, "d", "other")
     _, (b,) = plan(store, "d")
-    assert reserve(store, a)
-    assert not reserve(store, b)
-    assert reserve(store, a2)
+    assert reserve(store, [a, a2]) == {a, a2}
+    assert not reserve(store, [b])
     unreserve(store, a)
-    assert reserve(store, b)
+    assert reserve(store, [b, "absent"]) == {b}
     clock.now += RUN_STALE_SECONDS
-    assert not reserve(store, "absent")
     touch_run(store, run_a, "me")
-    assert reserve(store, a)  # the controller of b's run is gone
+    assert reserve(store, [a])  # the controller of b's run is gone
 
 
 def test_a_busy_device_sends_the_job_back_to_the_table(store, clock):
     _, (a,) = plan(store, "d")
     _, (b,) = plan(store, "d")
-    reserve(store, b)
+    reserve(store, [b])
     taken = claim(store, a, "w", TTL)
     assert claim(store, b, "w2", TTL) is None
     back = job(store, b)
@@ -183,7 +181,7 @@ def test_runs_whose_controller_died_are_abandoned(store, clock):
 def test_the_fingerprint_changes_with_every_transition(store, clock):
     run_id, (a,) = plan(store, "d")
     seen = [fingerprint(store, run_id)]
-    steps = [lambda: reserve(store, a), lambda: taken.append(claim(store, a, "w", TTL))]
+    steps = [lambda: reserve(store, [a]), lambda: taken.append(claim(store, a, "w", TTL))]
     steps += [lambda: fail(store, taken[0], OOPS, retry=True)]
     steps += [lambda: setattr(clock, "now", clock.now + 9) or taken.append(claim(store, a, "w", TTL))]
     steps += [lambda: finish(store, taken[1], {})]

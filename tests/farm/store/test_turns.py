@@ -32,20 +32,20 @@ def plan(store, priority, *devices):
 def test_a_device_goes_to_the_better_run_whoever_asks_first(store, first, second):
     _, (late,) = plan(store, second, "d")
     _, (early, also) = plan(store, first, "d", "d")
-    assert not reserve(store, late)
+    assert not reserve(store, [late])
     for better in (early, also):
-        assert reserve(store, better)
+        assert reserve(store, [better])
         taken = claim(store, better, "w", TTL)
-        assert not reserve(store, late)
+        assert not reserve(store, [late])
         finish(store, taken, {})
-    assert reserve(store, late)
+    assert reserve(store, [late])
 
 
 def test_a_better_job_holds_only_the_device_that_it_waits_for(store, clock):
     plan(store, Priority.PULL_REQUEST, "d")
     _, (same, other) = plan(store, Priority.NIGHTLY, "d", "e")
-    assert not reserve(store, same)
-    assert reserve(store, other)
+    assert not reserve(store, [same])
+    assert reserve(store, [other])
     with store.read() as session:
         assert awaited_devices(session, clock(), Priority.NIGHTLY) == {"d"}
         assert awaited_devices(session, clock(), Priority.PULL_REQUEST) == set()
@@ -54,12 +54,12 @@ def test_a_better_job_holds_only_the_device_that_it_waits_for(store, clock):
 
 def test_a_job_on_its_way_gives_the_device_to_a_better_one_that_came_meanwhile(store):
     _, (worse,) = plan(store, Priority.NIGHTLY, "d")
-    assert reserve(store, worse)
+    assert reserve(store, [worse])
     _, (better,) = plan(store, Priority.PULL_REQUEST, "d")
     assert claim(store, worse, "w", TTL) is None
     back = job(store, worse)
     assert (back.status, back.dispatched, back.attempts) == (JobStatus.QUEUED, None, 0)
-    assert reserve(store, better)
+    assert reserve(store, [better])
     assert claim(store, better, "w", TTL) is not None
 
 
@@ -67,16 +67,16 @@ def test_a_job_that_runs_is_not_stopped_for_a_better_one(store):
     _, (worse,) = plan(store, Priority.NIGHTLY, "d")
     taken = claim(store, worse, "w", TTL)
     _, (better,) = plan(store, Priority.PULL_REQUEST, "d")
-    assert not reserve(store, better)
+    assert not reserve(store, [better])
     finish(store, taken, {})
-    assert reserve(store, better)
+    assert reserve(store, [better])
 
 
 def test_equal_runs_take_turns(store):
     _, (a, a2) = plan(store, Priority.INTERACTIVE, "d", "d")
     _, (b,) = plan(store, Priority.INTERACTIVE, "d")
     for turn in (a, b, a2):
-        assert reserve(store, turn)
+        assert reserve(store, [turn])
         finish(store, claim(store, turn, "w", TTL), {})
 
 
@@ -85,7 +85,7 @@ def test_a_run_whose_controller_died_holds_nothing(store, clock):
     clock.now += RUN_STALE_SECONDS
     run, (late,) = plan(store, Priority.NIGHTLY, "d")
     touch_run(store, run, "me")
-    assert reserve(store, late)
+    assert reserve(store, [late])
 
 
 def test_a_job_that_may_go_again_soon_keeps_its_turn_and_one_far_away_does_not(store, clock):
@@ -94,7 +94,7 @@ def test_a_job_that_may_go_again_soon_keeps_its_turn_and_one_far_away_does_not(s
     for seconds, goes in ((0.5, False), (60.0, True)):
         with store.write() as session:
             session.get_one(JobRow, better).not_before = clock() + seconds
-        assert reserve(store, worse) == goes
+        assert bool(reserve(store, [worse])) == goes
 
 
 def test_two_controllers_never_reserve_one_device(store_url):
@@ -106,7 +106,8 @@ def test_two_controllers_never_reserve_one_device(store_url):
 
             def ask(pair, together=together):
                 together.wait()
-                return reserve(*pair)
+                asked, job_id = pair
+                return bool(reserve(asked, [job_id]))
 
             with ThreadPoolExecutor(2) as pool:
                 answers = list(pool.map(ask, pairs))
