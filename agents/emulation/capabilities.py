@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from agents.emulation import kernel
 from engine.contract.errors import MissingToolError
 
 #: Kernels before this have one binfmt_misc for the whole machine, which only root may write to.
@@ -53,7 +53,7 @@ def explain(
 
 
 def _next_step(step: str, proc_sys: Path) -> str:
-    root = kernel.privileged()
+    root = os.geteuid() == 0
     if step == "binfmt" and kernel_version() < PRIVATE_BINFMT:
         return (
             f"this kernel is {platform.release()}, it takes 6.7 or newer; "

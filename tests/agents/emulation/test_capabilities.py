@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.emulation import capabilities, kernel
+from agents.emulation import capabilities
 from agents.emulation.capabilities import explain
 
 
@@ -21,7 +21,7 @@ def sysctl(folder: Path, name: str, value: str) -> Path:
 
 @pytest.fixture(params=[True, False], ids=["root", "user"])
 def root(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(kernel, "privileged", lambda: request.param)
+    monkeypatch.setattr(capabilities.os, "geteuid", lambda: 0 if request.param else 1000)
     return bool(request.param)
 
 
