@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from agents.emulation import kernel
@@ -61,4 +62,5 @@ def _take_out(entry: Path) -> None:
 
 
 if __name__ == "__main__":
-    _forget(sys.argv[1:])
+    with suppress(OSError):  # where it cannot be mounted, there is no entry
+        _forget(sys.argv[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 from collections.abc import Mapping
@@ -17,7 +18,9 @@ _SETTINGS = (
     ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
     ("user/max_net_namespaces", "0", "sysctl user.max_net_namespaces=10000"),
 )
-_IN_A_CONTAINER = "in a container: start it with --privileged (or with seccomp and AppArmor unconfined)"
+_IN_A_CONTAINER = (
+    "in a container: start it with --privileged (or with seccomp and AppArmor unconfined); outside of any chroot"
+)
 _WORDS = {
     "user namespace": "user namespaces are not allowed here",
     "namespaces": "new mount, network and process namespaces are not allowed here",
@@ -40,6 +43,12 @@ def explain(
     """
     step = str(report.get("failed", ""))
     detail = str(report.get("detail", ""))
+    if (step, report.get("errno")) == ("mount", errno.EINVAL):
+        return MissingToolError(
+            f"{device}: the root folder here is no mount point, as in a plain chroot ({detail})",
+            hint="before entering it: mount --bind FOLDER FOLDER",
+            device=device,
+        )
     if step not in _WORDS:
         tail = "\n    ".join(log.strip().splitlines()[-6:])
         return MissingToolError(

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from agents.emulation import kernel
+from tests.agents.emulation.allowed import user_namespaces
 
 #: A machine to itself: in a new user namespace with everybody in it, whose binfmt_misc is another than the real one's.
 MACHINE = """
 import os, sys
 from pathlib import Path
 from agents.emulation import kernel
+from tests.agents.emulation.allowed import user_namespaces
 maps = {name: kernel.same_numbers(name) for name in ("uid_map", "gid_map")}
 mapped, done = os.pipe(), os.pipe()
 child = os.fork()
@@ -48,6 +50,7 @@ print(registered(), os.listdir(sys.argv[1]))
 """
 
 
+@pytest.mark.skipif(not user_namespaces(()), reason="no user namespaces here")
 @pytest.mark.adb
 @pytest.mark.qemu
 @pytest.mark.skipif(not kernel.privileged(), reason="only root may do without user namespaces")

@@ -11,6 +11,7 @@ import pytest
 
 from agents.emulation import capabilities
 from agents.emulation.capabilities import explain
+from tests.agents.emulation.allowed import user_namespaces
 
 
 def sysctl(folder: Path, name: str, value: str) -> Path:
@@ -65,6 +66,14 @@ def test_a_daemon_that_does_not_start_is_told_with_the_end_of_its_log(tmp_path: 
     assert error.message == ("phone: the emulated device did not start: it accepts no connection\n    one\n    two")
 
 
+def test_a_chroot_without_a_mount_is_told_apart_from_a_forbidden_mount(tmp_path: Path) -> None:
+    error = explain("phone", {"failed": "mount", "errno": 22, "detail": "Invalid argument"}, "", tmp_path)
+    assert "the root folder here is no mount point" in error.message
+    assert error.hint == "before entering it: mount --bind FOLDER FOLDER"
+    assert "no mount point" not in explain("phone", {"failed": "mount", "errno": 1}, "", tmp_path).message
+
+
+@pytest.mark.skipif(not user_namespaces(), reason="no user namespaces here")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can forbid itself user namespaces, in one of its own")
 def test_a_kernel_that_allows_no_more_user_namespaces_is_told_by_a_real_start(tmp_path: Path) -> None:
     program = (

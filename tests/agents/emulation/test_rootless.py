@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.agents.emulation.allowed import STRIPPED, user_namespaces
 
 #: Started in a process of its own; prints what the device says of itself.
 PROGRAM = """
@@ -28,17 +29,16 @@ with running_adbd(folder / "phone", abi) as phone:
     print((phone.root / "system/bin/getprop").exists(), phone.status().line)
 print(sorted(path.name for path in folder.iterdir()))
 """
-#: What mapping root's own number into a user namespace takes; a user who is not root needs not even this.
-STRIPPED = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]
 
 
+@pytest.mark.skipif(not user_namespaces(), reason="no user namespaces here")
 @pytest.mark.ssh
 @pytest.mark.adb
 @pytest.mark.qemu
 @pytest.mark.parametrize(("abi", "machine"), [("x86-64", "x86_64"), ("arm64", "aarch64")])
 def test_devices_start_and_end_without_root(abi: str, machine: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [*(STRIPPED if os.geteuid() == 0 else []), sys.executable, "-c", PROGRAM, str(tmp_path), abi],
+        [*STRIPPED, sys.executable, "-c", PROGRAM, str(tmp_path), abi],
         capture_output=True,
         text=True,
         timeout=200,
