@@ -59,6 +59,8 @@ def cancelled_gate(bench: Bench, device: dict[str, Any]) -> None:
 
 def test_a_local_device(bench: Bench) -> None:
     cancelled_gate(bench, HOST)
+    jobs = bench.folder / "state" / "devices" / "host" / "jobs"
+    assert list(jobs.iterdir()) == [], "its worker ended the program and cleaned up; nobody had to kill the worker"
 
 
 @pytest.mark.ssh
