@@ -21,7 +21,9 @@ from agents.base import INTERRUPT_SECONDS, RESERVE_BYTES, Agent, Completed
 from agents.deployment import Order, Parcel, Stock
 from agents.localshell import local_script
 from agents.probes.fingerprint import Fingerprint
+from agents.probes.peak import RECORD
 from agents.readings import Place, take
+from agents.watching import MemoryWatch
 from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
 
 #: Largest file a runner may write; a runaway log must not fill the host.
@@ -72,15 +74,18 @@ class HostAgent(Agent):
     def _wait(self, process: subprocess.Popen[bytes], deadline: float, out: IO[bytes], err: IO[bytes]) -> Completed:
         begun = time.monotonic()
         timed_out = False
+        memory = MemoryWatch(process.pid, self.root / RECORD)
         try:
             while not timed_out and not self.interrupted.is_set():
                 left = begun + deadline - time.monotonic()
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=max(0.0, min(left, INTERRUPT_SECONDS)))
+                    process.wait(timeout=memory.wait_for(max(0.0, min(left, INTERRUPT_SECONDS))))
                     break
-                timed_out = left <= INTERRUPT_SECONDS
+                memory.sample_if_due()
+                timed_out = begun + deadline <= time.monotonic()
         finally:
             _end_group(process)
+        memory.write()
         return Completed(process.returncode, _tail(out), _tail(err), time.monotonic() - begun, timed_out)
 
     def _send(self, data: Path | bytes, target: str, executable: bool) -> None:

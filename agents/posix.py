@@ -17,6 +17,7 @@ from agents.base import RESERVE_BYTES, Agent, Completed
 from agents.deployment import Order, Parcel, Stock, tar_stream
 from agents.posixstock import PLACE, STOCK, first_wrong, read_stock
 from agents.probes.fingerprint import Fingerprint
+from agents.probes.peak import RECORD, SAMPLER
 from agents.readings import Place, take
 from engine.contract.errors import ConfigError, DeviceUnavailable, InfraError, StorageFull, TransferError
 
@@ -55,11 +56,13 @@ _FREE = 'df -Pk -- "$1"'
 # The program runs in a session of its own. Its supervisor ends that session when the program ends (children it left),
 # when the link is closed or dies (standard input ends) and, should the line be cut without a word, when the time is
 # up. Nothing it starts may hold standard input open when it ends: adbd tells no exit code before. $1 folder,
-# $2 seconds, then the program with its environment as arguments of env. Android's own settings stay: its linker and
-# drivers look there.
-_SUPERVISE = """
+# $2 seconds, $3 where its memory is noted, then the program with its environment as arguments of env. Android's own
+# settings stay: its linker and drivers look there.
+_SUPERVISE = (
+    SAMPLER
+    + """
 mkdir -p -- "$1" && cd -- "$1" || exit 126
-limit=$2; shift 2
+limit=$2 record=$3; shift 3
 ulimit -c 0; ulimit -f 4194304
 exec 3<&0
 setsid env -i "PATH=$PATH" "HOME=$PWD" "TMPDIR=$PWD" LANG=C.UTF-8 \\
@@ -72,12 +75,15 @@ watcher=$!
 { nap=; trap '[ -z "$nap" ] || kill "$nap"; exit' TERM; sleep "$limit" & nap=$!; wait "$nap"
   kill -s KILL -- "-$program"; } 3<&- </dev/null &
 clock=$!
+watch_memory "$record" 3<&- </dev/null &
+sampler=$!
 wait "$program"
 status=$?
-kill "$watcher" "$clock"
+kill "$watcher" "$clock" "$sampler"
 kill -s KILL -- "-$program"
 exit "$status"
 """
+)
 
 
 @dataclass
@@ -146,7 +152,9 @@ class PosixAgent(Agent):
             raise ConfigError(f"{wrong[0]!r} cannot be the name of an environment variable", hint="mend `env`")
         settings = [f"{key}={value}" for key, value in env.items()]
         limit = str(int(deadline) + 10)
-        return self._supervised(_SUPERVISE, self._path(folder), limit, *settings, *argv, seconds=deadline)
+        return self._supervised(
+            _SUPERVISE, self._path(folder), limit, self._path(RECORD), *settings, *argv, seconds=deadline
+        )
 
     def _stock(self, order: Order) -> Stock:
         sizes = order.sizes()

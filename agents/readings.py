@@ -31,10 +31,9 @@ LC_ALL=C; export LC_ALL
 exec 2>/dev/null
 bounded() { if command -v timeout >/dev/null; then timeout 10 "$@"; else "$@"; fi; }
 value() {
-    if [ -r "$1" ]; then line=; read -r line <"$1" || [ -n "$line" ] || line='!read error'
-    elif [ -e "$1" ]; then line='!permission denied'
-    else line='!not there'; fi
-    printf '%s\n' "$line"
+    if [ -r "$1" ]; then got=; read -r got <"$1" || [ -n "$got" ] || got='!read error'
+    elif [ -e "$1" ]; then got='!permission denied'
+    else got='!not there'; fi
 }
 now() { date +%s%N || date +%s; }
 """
@@ -80,10 +79,13 @@ def every_run() -> tuple[str, ...]:
 
 @functools.cache
 def joined(names: tuple[str, ...]) -> str:
-    """One constant script of several probes: each in a subshell below its line; the clock again at the end."""
+    """One constant script of several probes: each below its line; the clock again at the end.
+
+    Processes are what costs time on a slow device: a probe starts as few as it can, and there are no subshells.
+    """
     parts = [_BEGIN]
     for name in names:
-        parts.append(f'echo "$mark {name}"\n(\n{all_probes()[name].SCRIPT})\n')
+        parts.append(f'echo "$mark {name}"\n{all_probes()[name].SCRIPT}')
     if "skew" in names:
         parts.append('echo "$mark skew"\nnow\n')
     parts.append('echo "$mark end"\n')

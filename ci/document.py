@@ -82,7 +82,7 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
         "tries": [_try(job, tried) for job in (outcome.job, *outcome.confirmations) for tried in job.tries],
         "traffic": {**answer.get("traffic", {}), "layer_bytes": answer.get("layer_bytes", 0)},
         "profile": verdict.profile,
-        **({"readings": answer["readings"]} if answer.get("readings") else {}),
+        **{name: answer[name] for name in ("readings", "memory") if answer.get(name)},
     }
 
 

@@ -54,7 +54,7 @@ def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) 
             call.deploy()
             with Surroundings(agent, job.device, job.conditions, guard) as around:
                 answer = Measurement(call).run()
-            return answer | {"readings": around.answer()}
+            return answer | around.answer()
         finally:
             call.finish()
 

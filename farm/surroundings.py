@@ -34,6 +34,7 @@ class Surroundings:
     notes: list[str] = field(default_factory=list)
     before: Flat = field(default_factory=dict)
     after: Flat = field(default_factory=dict)
+    memory: Flat = field(default_factory=dict)
     _exits: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def __enter__(self) -> Self:
@@ -47,6 +48,7 @@ class Surroundings:
             if settled:
                 found = self._read()
             self._exits = undo.pop_all()
+        del found["peak"]  # of whatever ran before
         self.before = self._told(found)
         return self
 
@@ -58,8 +60,10 @@ class Surroundings:
             self.after = self._afterwards()
 
     def answer(self) -> dict[str, Any]:
-        """As JSON, once the run is over."""
-        return {"of": told_of(self.device), "before": self.before, "after": self.after, "notes": self.notes}
+        """As JSON, once the run is over: ``readings``, and the ``memory`` of the runner."""
+        told = {"of": told_of(self.device), "before": self.before, "after": self.after, "notes": self.notes}
+        memory = {"of": "runner under its emulator" if self.device.emulated else "runner", **self.memory}
+        return {"readings": told, "memory": memory}
 
     def _settle(self, found: dict[str, Reading | Unknown]) -> bool:
         """Put back what a dead holder left, and wait until it is cool; True when the readings are old by then."""
@@ -101,7 +105,9 @@ class Surroundings:
     def _afterwards(self) -> Flat:
         """The run is over and its result is here: a device that is lost now does not undo it."""
         try:
-            return self._told(self._read())
+            found = self._read()
+            self.memory = flat({"peak": found.pop("peak")})
+            return self._told(found)
         except InfraError as error:
             log.warning("device=%s no readings after the run: %s", self.device.name, error.message)
             return {"reason": "the device was lost after the run"}

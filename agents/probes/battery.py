@@ -12,13 +12,12 @@ EVERY_RUN = True
 
 SCRIPT = r"""
 echo @service
-if command -v dumpsys >/dev/null; then bounded dumpsys battery 2>&1 | head -n 60; fi
+if command -v dumpsys >/dev/null; then bounded dumpsys battery 2>&1; fi
 for supply in "$sys"/class/power_supply/*; do
     [ -d "$supply" ] || continue
     echo "@supply"
-    echo "name=${supply##*/}"
     for key in type scope present online capacity status health temp; do
-        [ -e "$supply/$key" ] && echo "$key=$(value "$supply/$key")"
+        [ -e "$supply/$key" ] && value "$supply/$key" && echo "$key=$got"
     done
 done
 echo @end

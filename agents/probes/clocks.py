@@ -17,13 +17,14 @@ SCRIPT = (
     r"""
 for core in "$sys"/devices/system/cpu/cpu[0-9]*; do
     [ -d "$core" ] || continue
-    online=1; [ -e "$core/online" ] && online=$(value "$core/online")
-    line="core=${core##*/cpu} online=$online"
+    got=1; [ -e "$core/online" ] && value "$core/online"
+    online=$got
+    told="core=${core##*/cpu} online=$online"
     if [ "$online" != 0 ] && [ -d "$core/cpufreq" ]; then
-        line="$line governor=$(value "$core/cpufreq/scaling_governor")"
-        for key in cur min max; do line="$line $key=$(value "$core/cpufreq/scaling_${key}_freq")"; done
+        value "$core/cpufreq/scaling_governor"; told="$told governor=$got"
+        for key in cur min max; do value "$core/cpufreq/scaling_${key}_freq"; told="$told $key=$got"; done
     fi
-    echo "$line"
+    echo "$told"
 done
 [ -e "$folder/"""
     + RECORD

@@ -16,44 +16,58 @@ EVERY_RUN = False
 
 #: Only the first processor's block is read: lists of features are long. Old 32-bit kernels print theirs at the end.
 SCRIPT = r"""
-echo @kernel; uname -r
-echo @machine; uname -m
-echo @os; cat /etc/os-release
-echo @cpu; sed '/^[[:space:]]*$/q' "$proc/cpuinfo"
-for key in Features 'CPU implementer' 'CPU variant' 'CPU part' 'CPU revision' Hardware; do
-    sed -n "/^$key[[:space:]]*:/{p;q;}" "$proc/cpuinfo"
-done
+echo @uname; uname -r -m
+echo @os
+while IFS= read -r text; do
+    case $text in PRETTY_NAME=*) printf '%s\n' "$text" ;; esac
+done </etc/os-release
+echo @cpu
+block=$(sed '/^[[:space:]]*$/q' "$proc/cpuinfo")
+printf '%s\n' "$block"
+case $block in
+*flags* | *Features* | *isa*) ;;
+*) grep -E '^(Features|CPU [a-z]+|Hardware)[[:space:]]*:' "$proc/cpuinfo" | head -n 12 ;;
+esac
 echo @properties
 if command -v getprop >/dev/null; then
     getprop | grep -E '^\[ro\.(build\.fingerprint|soc\.|board\.platform|hardware|product\.)[a-z.]*\]'
 fi
 echo @soc
 for name in machine family soc_id revision; do
-    [ -r "$sys/devices/soc0/$name" ] && echo "$name=$(cat "$sys/devices/soc0/$name")"
+    [ -r "$sys/devices/soc0/$name" ] && value "$sys/devices/soc0/$name" && echo "$name=$got"
 done
-echo @compatible; cat "$proc/device-tree/compatible"; echo
+echo @compatible; [ -r "$proc/device-tree/compatible" ] && cat "$proc/device-tree/compatible" && echo
 echo @model
 if [ -r "$proc/device-tree/model" ]; then
     cat "$proc/device-tree/model"; echo
-else
-    echo "$(cat "$sys/class/dmi/id/sys_vendor") $(cat "$sys/class/dmi/id/product_name")"
+elif [ -r "$sys/class/dmi/id/product_name" ]; then
+    value "$sys/class/dmi/id/sys_vendor"; maker=$got
+    value "$sys/class/dmi/id/product_name"; echo "$maker $got"
 fi
 echo @drivers
 for name in mali mali_kbase pvrsrvkm msm_kgsl galcore rknpu nvidia amdgpu panfrost panthor etnaviv hailo_pci apex \
     ethosu; do
     [ -d "$sys/module/$name" ] || continue
-    version=$(cat "$sys/module/$name/version" || cat "$sys/module/$name/srcversion")
-    echo "$name ${version:-loaded}"
+    got=loaded
+    [ -r "$sys/module/$name/srcversion" ] && value "$sys/module/$name/srcversion"
+    [ -r "$sys/module/$name/version" ] && value "$sys/module/$name/version"
+    echo "$name $got"
 done
 echo @gpu
-cat "$sys/class/kgsl/kgsl-3d0/gpu_model" "$sys/class/misc/mali0/device/gpuinfo"
+for file in "$sys/class/kgsl/kgsl-3d0/gpu_model" "$sys/class/misc/mali0/device/gpuinfo"; do
+    [ -r "$file" ] && value "$file" && echo "$got"
+done
 if command -v dumpsys >/dev/null; then bounded dumpsys SurfaceFlinger | sed -n '/^GLES:/{p;q;}'; fi
-sed -n 's/^NVRM version: *//p' "$proc/driver/nvidia/version"
+[ -r "$proc/driver/nvidia/version" ] && sed -n 's/^NVRM version: *//p' "$proc/driver/nvidia/version"
 echo @firmware
 for remote in "$sys"/class/remoteproc/remoteproc*; do
-    [ -r "$remote/firmware" ] && echo "$(cat "$remote/name") $(cat "$remote/firmware")"
+    [ -r "$remote/firmware" ] || continue
+    value "$remote/name"; name=$got
+    value "$remote/firmware"; echo "$name $got"
 done
-cat "$sys/kernel/debug/rknpu/version" "$sys/kernel/debug/gc/version"
+for file in "$sys/kernel/debug/rknpu/version" "$sys/kernel/debug/gc/version"; do
+    [ -r "$file" ] && value "$file" && echo "$got"
+done
 echo @end
 """
 
@@ -92,14 +106,15 @@ def parse(text: str) -> Fingerprint | Unknown:
     cpu = pairs(found.get("cpu", []), ":")
     told = _properties(found.get("properties", []))
     features = next((cpu[key] for key in ("flags", "Features", "isa") if cpu.get(key)), "")
+    kernel, _, machine = " ".join(found.get("uname", [])).rpartition(" ")
     os_release = pairs(found.get("os", []), "=")
     facts = {
         "cpu": cpu.get("model name") or _arm_name(cpu) or cpu.get("uarch") or cpu.get("Processor", ""),
-        "kernel": " ".join(found.get("kernel", [])),
+        "kernel": kernel,
         "os_build": told.get("ro.build.fingerprint") or os_release.get("PRETTY_NAME", "").strip("\"'"),
         "soc": _soc(told, pairs(found.get("soc", []), "="), found.get("compatible", []), cpu),
         "product": _both(told, "ro.product.manufacturer", "ro.product.model") or " ".join(found.get("model", [])),
-        "abis": told.get("ro.product.cpu.abilist") or " ".join(found.get("machine", [])),
+        "abis": told.get("ro.product.cpu.abilist") or machine,
     }
     extras = {
         "drivers": ", ".join(found.get("drivers", [])),

@@ -11,8 +11,7 @@ EVERY_RUN = True
 
 #: Of the mounts only those above the folder are printed: an Android device has hundreds.
 SCRIPT = r"""
-path=$(cd -- "$folder" && pwd -P)
-echo @folder; echo "${path:-$folder}"
+path=$folder; cd -P -- "$folder" && path=$PWD
 echo @room; df -Pk -- "$folder" 2>&1
 echo @mounts
 while read -r device point kind flags rest; do

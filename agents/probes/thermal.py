@@ -1,4 +1,4 @@
-"""How hot the chip is: the kernel's thermal zones, and Android's thermal service.
+"""How hot the chip is: the kernel's thermal zones, and Android's thermal service where no zone tells of the chip.
 
 Makers print whole degrees, tenths or thousandths under the same name, and dead sensors print 0 or -1. The unit is
 deduced: see ``celsius``. Zones that carry a voltage, a current or a state of charge are no temperatures.
@@ -17,11 +17,15 @@ EVERY_RUN = True
 
 SCRIPT = r"""
 echo @zones
+known=
 for zone in "$sys"/class/thermal/thermal_zone*; do
-    [ -d "$zone" ] && echo "$(value "$zone/type")=$(value "$zone/temp")"
+    [ -d "$zone" ] || continue
+    value "$zone/type"; type=$got
+    value "$zone/temp"; echo "$type=$got"
+    case $type,$got in *cpu*,[1-9]* | *soc[-_]*,[1-9]* | *tsens*,[1-9]* | *pkg*,[1-9]*) known=1 ;; esac
 done
 echo @service
-if command -v dumpsys >/dev/null; then bounded dumpsys thermalservice 2>&1 | head -n 200; fi
+if [ -z "$known" ] && command -v dumpsys >/dev/null; then bounded dumpsys thermalservice 2>&1; fi
 echo @end
 """
 

@@ -11,10 +11,18 @@ def readings_in_words(record: Json) -> list[tuple[str, str]]:
     """Label and words, before and after the run; nothing where none were taken. Absent readings say why."""
     readings = record.get("readings")
     if not readings:
-        return []
+        return _memory(record.get("memory", {}))
     whose = "Host beneath the device" if readings["of"] == "host" else "Device"
     told = [(f"{whose}, {when} the run", _state(readings[when])) for when in ("before", "after")]
-    return [entry for entry in told if entry[1]] + [("Note", note) for note in readings["notes"]]
+    notes = [("Note", note) for note in readings["notes"]]
+    return [entry for entry in told if entry[1]] + _memory(record.get("memory", {})) + notes
+
+
+def _memory(told: Json) -> list[tuple[str, str]]:
+    if told.get("peak_rss_kib") is None:
+        return []
+    pss = f", PSS {told['peak_pss_kib'] / 1024:.0f} MiB" if told.get("peak_pss_kib") is not None else ""
+    return [("Peak memory", f"RSS {told['peak_rss_kib'] / 1024:.0f} MiB{pss} of the {told.get('of')}")]
 
 
 def _state(told: Json) -> str:

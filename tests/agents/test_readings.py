@@ -22,7 +22,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Shell:
 def test_probes_are_found_by_their_files() -> None:
     files = {path.stem for path in (Path(__file__).parents[2] / "agents" / "probes").glob("[a-z]*.py")}
     assert set(all_probes()) == files
-    assert set(every_run()) == {"battery", "clocks", "skew", "storage", "thermal"}
+    assert set(every_run()) == {"battery", "clocks", "peak", "skew", "storage", "thermal"}
 
 
 def test_all_probes_answer_in_one_round_trip_in_the_shells_of_devices(shell: Shell) -> None:
@@ -40,6 +40,15 @@ def test_all_probes_answer_in_one_round_trip_in_the_shells_of_devices(shell: She
     assert told["cores"]
     assert told["storage_total_mib"]
     assert told["clock_skew_seconds"] is not None
+
+
+def test_a_device_where_nothing_is_to_be_read_answers_every_probe(shell: Shell, tmp_path: Path) -> None:
+    nowhere = Place(str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c"))
+    found = take(shell.script, all_probes(), nowhere, pid=1)
+    assert not [name for name, told in found.items() if isinstance(told, Unknown) and "not arrive" in told.reason]
+    assert {"battery", "clocks", "memory", "peak", "storage", "thermal"} == {
+        name for name, told in found.items() if isinstance(told, Unknown)
+    }
 
 
 def test_the_script_of_a_trip_is_a_constant() -> None:

@@ -69,5 +69,6 @@ def test_totals_are_the_sums_of_the_cases() -> None:
 
 def test_readings_of_a_device_are_told_where_they_were_taken() -> None:
     readings = {"of": "device", "before": {"chip_celsius": 39.6}, "after": {}, "notes": []}
-    assert case_entry(outcome("a", answer("x", "avx2") | {"readings": readings}))["readings"] == readings
+    entry = case_entry(outcome("a", answer("x", "avx2") | {"readings": readings, "memory": {"peak_rss_kib": 7}}))
+    assert (entry["readings"], entry["memory"]) == (readings, {"peak_rss_kib": 7})
     assert "readings" not in case_entry(outcome("a", answer("x", "avx2")))

@@ -69,7 +69,7 @@ def around(phone: Phone, unit: Device, **asked: Any) -> Surroundings:
 def test_readings_before_and_after_are_flat_json(phone: Phone) -> None:
     with around(phone, device()) as seen:
         phone.heat("45100")
-    answer = json.loads(json.dumps(seen.answer(), allow_nan=False))
+    answer = json.loads(json.dumps(seen.answer(), allow_nan=False))["readings"]
     assert answer["of"] == "device"
     assert answer["before"]["chip_celsius"] == 39.6
     assert answer["after"]["chip_celsius"] == 45.1
@@ -80,6 +80,25 @@ def test_readings_before_and_after_are_flat_json(phone: Phone) -> None:
     assert all(not isinstance(value, dict | list) for value in answer["before"].values())
 
 
+def test_the_memory_of_the_run_itself_is_kept_and_of_no_earlier_one(phone: Phone) -> None:
+    (phone.root / "memory.seen").write_text("9999999 9999999 1\n")
+    with around(phone, device()) as seen:
+        phone.run(["/bin/sh", "-c", "sleep 0.2"], "jobs/one", {}, 20)
+    memory = seen.answer()["memory"]
+    assert memory["of"] == "runner"
+    assert 0 < memory["peak_pss_kib"] <= memory["peak_rss_kib"] < 9999999
+    assert memory["memory_samples"] >= 1
+    assert not [name for name in (*seen.before, *seen.after) if "peak" in name]
+
+
+def test_a_run_too_short_to_be_seen_has_no_memory_but_a_reason(phone: Phone) -> None:
+    with around(phone, device()) as seen:
+        pass
+    assert seen.answer()["memory"] == {
+        "of": "runner", "peak": None, "peak_reason": "the runner ended before its memory was read"
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "unit",
     [device(kind="emulated"), device(kind="local"), device(kind="adb", serial="127.0.0.1:5555", emulated=True)],
@@ -88,7 +107,7 @@ def test_readings_before_and_after_are_flat_json(phone: Phone) -> None:
 def test_the_temperature_beneath_an_emulated_chip_is_never_the_chip_s(phone: Phone, unit: Device) -> None:
     with around(phone, unit) as seen:
         pass
-    assert seen.answer()["of"] == "host"
+    assert seen.answer()["readings"]["of"] == "host"
     for told in (seen.before, seen.after):
         assert told["host_celsius"] == 39.6
         assert not [name for name in told if name.startswith("chip_")]

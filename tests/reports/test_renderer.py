@@ -154,10 +154,12 @@ def test_emulated_timing_is_no_evidence(written: Write) -> None:
 def test_the_state_of_a_device_is_told_and_escaped(written: Write) -> None:
     run = sample.all_pass()
     state = {"chip_celsius": 39.6, "chip_sensor": "<b>cpu</b>"}
+    run.verdict["cases"][0]["memory"] = {"of": "runner", "peak_rss_kib": 2048, "peak_pss_kib": None}
     run.verdict["cases"][0]["readings"] = {"of": "device", "before": state, "after": {}, "notes": ["cpu6 is offline"]}
     html = render(written(run)).index.read_text(encoding="utf-8")
     assert "<dt>Device, before the run</dt><dd>39.6 °C (&lt;b&gt;cpu&lt;/b&gt;)</dd>" in html
     assert html.count("cpu6 is offline") == 1
+    assert "<dt>Peak memory</dt><dd>RSS 2 MiB of the runner</dd>" in html
 
 
 def test_rendering_again_replaces_and_leaves_nothing(written: Write, monkeypatch: pytest.MonkeyPatch) -> None:

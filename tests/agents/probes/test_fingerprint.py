@@ -15,10 +15,8 @@ from tests.agents.shells import Shell, tree_of
 
 Sample = Callable[[str], str]
 UNKNOWN = dict.fromkeys(("cpu", "cpu_features", "kernel", "os_build", "soc", "product", "abis"), "unknown")
-PHONE = """@kernel
-5.10.177-android13-4-00003
-@machine
-aarch64
+PHONE = """@uname
+5.10.177-android13-4-00003 aarch64
 @os
 @cpu
 {cpu}
@@ -96,11 +94,12 @@ def test_a_board_names_its_chip_in_sysfs_or_in_its_device_tree(told: str, soc: s
 
 def test_an_arm_board_tells_core_system_and_drivers() -> None:
     told = facts(
-        "motd of the login shell\n@kernel\n5.10.160-rockchip\n@os\nNAME=Debian\n"
+        "motd of the login shell\n@uname\n5.10.160-rockchip aarch64\n@os\nNAME=Debian\n"
         'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n@model\nRadxa ROCK 5B\0\n'
         "@drivers\nrknpu 0.9.3\npanfrost loaded\n"
     )
     assert told["kernel"] == "5.10.160-rockchip"
+    assert told["abis"] == "aarch64"
     assert told["os_build"] == "Debian GNU/Linux 12 (bookworm)"
     assert told["drivers"] == "rknpu 0.9.3, panfrost loaded"
     assert told["product"] == "Radxa ROCK 5B"

@@ -32,6 +32,15 @@ def test_everything_known_is_told() -> None:
     ]  # fmt: skip
 
 
+def test_the_peak_of_memory_says_whose_it_is() -> None:
+    memory = {"of": "runner under its emulator", "peak_rss_kib": 61440, "peak_pss_kib": 51200, "memory_samples": 3}
+    told = readings_in_words({**record({}), "memory": memory})
+    assert told == [("Peak memory", "RSS 60 MiB, PSS 50 MiB of the runner under its emulator")]
+    del memory["peak_pss_kib"]
+    assert readings_in_words({"memory": memory}) == [("Peak memory", "RSS 60 MiB of the runner under its emulator")]
+    assert readings_in_words({"memory": {"of": "runner", "peak": None, "peak_reason": "too short"}}) == []
+
+
 def test_the_host_s_temperature_is_called_the_host_s() -> None:
     told = readings_in_words(record({"host_celsius": 61.0, "host_sensor": "x86_pkg_temp"}, of="host"))
     assert told == [("Host beneath the device, before the run", "61 °C (x86_pkg_temp)")]
