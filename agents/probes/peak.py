@@ -27,7 +27,7 @@ SAMPLER = r"""
 watch_memory() {
     top=0 most=0 seen=0 taken=0
     [ -r "$1" ] && read -r top most seen <"$1"
-    while [ -r "/proc/$program/status" ]; do
+    while sleep 1 && [ -r "/proc/$program/status" ]; do
         taken=$((taken + 1))
         while read -r key size unit; do
             case $key in VmHWM:) [ "$size" -gt "$top" ] && top=$size; seen=$((seen + 1)) ;; esac
@@ -38,7 +38,6 @@ watch_memory() {
             done <"/proc/$program/smaps_rollup"
         fi
         echo "$top $most $seen" >"$1"
-        sleep 1
     done
 }
 """

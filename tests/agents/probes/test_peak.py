@@ -65,7 +65,7 @@ def test_the_sampler_sees_what_a_program_holds_in_the_shells_of_devices(shell: S
 
 def test_the_sampler_ends_with_its_program_and_joins_earlier_peaks(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / RECORD).write_text("99999999 7 4\n")
-    done = shell.script(SAMPLER + 'program=$$; sleep 1 & program=$!; watch_memory "$1"\n', str(tmp_path / RECORD),
+    done = shell.script(SAMPLER + 'program=$$; sleep 3 & program=$!; watch_memory "$1"\n', str(tmp_path / RECORD),
                         seconds=30)  # fmt: skip
     assert done.exit_code == 0
     reading = take(shell.script, ["peak"], Place(str(tmp_path)))["peak"]
