@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from types import ModuleType
 from agents.emulation import android, kernel, linux
 from agents.emulation.boot import Boot
 from agents.emulation.spec import Kind, Spec
+from engine.contract.errors import UsageError
 from engine.debian import Progress, unpack
 from engine.places import cache_root
 from engine.toolchain import emulator, package_group
@@ -21,10 +23,26 @@ _GROUPS: Mapping[Kind, str] = {"adb": "android", "ssh": "linux"}
 
 
 def tree_of(spec: Spec, progress: Progress) -> Path:
-    """The packages of its kind and ABI, unpacked into the cache now unless they are there."""
+    """The packages of its kind and ABI, unpacked into the cache now unless they are there.
+
+    UsageError when qemu has no CPU of that name.
+    """
     if spec.abi == "arm64":
         unpack(package_group("emulators"), cache_root(), progress)
+        _check_cpu(spec)
     return unpack(package_group(f"{_GROUPS[spec.kind]}-{spec.abi}"), cache_root(), progress)
+
+
+def _check_cpu(spec: Spec) -> None:
+    listing = subprocess.run([emulator("qemu-aarch64"), "-cpu", "help"], capture_output=True, text=True, check=False)
+    known = [line.split()[0] for line in listing.stdout.splitlines() if line.startswith("  ")]
+    name = spec.chip.partition(",")[0]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        raise UsageError(
+            f"{spec.name}: qemu has no Arm CPU named {name!r}" + (f": did you mean {near[0]}?" if near else ""),
+            hint=f"it has: {', '.join(known)}",
+        )
 
 
 def make_root(folder: Path, tree: Path, spec: Spec, *, overlay: bool, own_users: bool) -> Boot:

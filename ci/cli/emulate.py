@@ -59,7 +59,8 @@ def up(
     """Start devices and write a devices file for a gate.
 
     Devices that run already are kept, so it can be called again at any time.
-    Leaves with 3 when a device cannot start here, and says what is missing.
+    Leaves with 3 when a device cannot start here, and says what is missing;
+    with 2 when what was asked for does not exist.
     """
     park = Park((folder or home()).absolute())
     failed = park.up(
@@ -79,7 +80,7 @@ def up(
         write_fleet(write, running)
         _show(running)
         click.echo(f"next: lockstep gate --devices {click.format_filename(write)}")
-    return 3 if failed else 0
+    return min((error.exit_code for error in failed), default=0)
 
 
 @command.command("list")

@@ -75,3 +75,12 @@ def test_up_list_and_down_say_what_runs_and_what_to_type_next(tmp_path: Path) ->
         assert run("down", *folder).output == "no emulated devices were running\n"
     finally:
         Park(tmp_path / "park").down()
+
+
+@pytest.mark.qemu
+def test_what_does_not_exist_is_a_fault_of_the_command_line(tmp_path: Path) -> None:
+    none = ["--adb-x86-64", "0", "--ssh-arm64", "0", "--ssh-x86-64", "0"]
+    done = run("up", *none, "--cpu", "pentium", "--folder", str(tmp_path), "--write", str(tmp_path / "fleet.yaml"))
+    assert done.return_value == 2
+    assert "qemu has no Arm CPU named 'pentium'" in done.stderr
+    assert not (tmp_path / "fleet.yaml").exists()

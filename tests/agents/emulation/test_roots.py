@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from agents.emulation import kernel
-from agents.emulation.roots import remove_tree
+from agents.emulation.roots import remove_tree, tree_of
+from agents.emulation.spec import Spec
+from engine.contract.errors import UsageError
 
 #: A folder that lies on an overlay itself, as everything in a container does.
 PROGRAM = """
@@ -42,6 +44,16 @@ def test_without_overlays_the_files_are_copied(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["phone: no overlayfs here: copying its files", "True True", "True", "[]"]
+
+
+@pytest.mark.qemu
+def test_a_cpu_that_qemu_does_not_have_is_told_with_the_nearest() -> None:
+    with pytest.raises(
+        UsageError, match=r"phone: qemu has no Arm CPU named 'cortex-a54': did you mean cortex-a5"
+    ) as told:
+        tree_of(Spec("phone", "adb", "arm64", "cortex-a54"), lambda _: None)
+    assert "neoverse-n1" in told.value.hint
+    assert tree_of(Spec("phone", "adb", "arm64", "max,sve=off"), lambda _: None).is_dir()
 
 
 def test_a_folder_that_allows_nobody_in_is_removed(tmp_path: Path) -> None:
