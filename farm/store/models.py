@@ -36,6 +36,34 @@ class Document(TypeDecorator[dict[str, Any]]):
         return None if value is None else json.loads(value)
 
 
+def _clean(value: str) -> str:
+    """Text that every database takes: PostgreSQL refuses NUL and half surrogate pairs."""
+    return value.replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+class Words(TypeDecorator[str]):
+    """Text from outside: command lines, reasons, what devices say."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """Cleaned; None stays NULL."""
+        return None if value is None else _clean(value)
+
+
+class Line(TypeDecorator[str]):
+    """The same in a bounded column: of what is too long, as paths are, the end is kept. SQLite would keep it all."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """Cleaned, and at most as many characters as the column has."""
+        length = getattr(self.impl_instance, "length", None)
+        return None if value is None else _clean(value)[-length if length else 0 :]
+
+
 class Base(DeclarativeBase):
     """Root of the tables; constraints have names, so that any database can migrate them."""
 
@@ -51,9 +79,9 @@ class RunRow(Base):
     __tablename__ = "runs"
 
     id: Mapped[str] = mapped_column(String(64), primary_key=True)
-    suite: Mapped[str] = mapped_column(String(255))
-    engine: Mapped[str] = mapped_column(String(255))
-    command: Mapped[str] = mapped_column(Text)
+    suite: Mapped[str] = mapped_column(Line(255))
+    engine: Mapped[str] = mapped_column(Line(255))
+    command: Mapped[str] = mapped_column(Words)
     status: Mapped[str] = mapped_column(String(16))
     driver: Mapped[str] = mapped_column(String(64))
     created: Mapped[float] = mapped_column(Float(53))
@@ -62,7 +90,7 @@ class RunRow(Base):
     payload: Mapped[dict[str, Any]] = mapped_column(Document)
     kind: Mapped[str] = mapped_column(String(16), server_default="gate")
     priority: Mapped[int] = mapped_column(Integer, server_default="5")
-    owner: Mapped[str] = mapped_column(String(255), server_default="")
+    owner: Mapped[str] = mapped_column(Line(255), server_default="")
     sweep: Mapped[str | None] = mapped_column(String(64), index=True)
 
 
@@ -106,7 +134,7 @@ class AttemptRow(Base):
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True)
     token: Mapped[int] = mapped_column(Integer)
-    worker: Mapped[str] = mapped_column(String(255))
+    worker: Mapped[str] = mapped_column(Line(255))
     started: Mapped[float] = mapped_column(Float(53))
     ended: Mapped[float | None] = mapped_column(Float(53))
     outcome: Mapped[str] = mapped_column(String(16))
@@ -133,7 +161,7 @@ class WorkerRow(Base):
     name: Mapped[str] = mapped_column(String(255), primary_key=True)
     queue: Mapped[str] = mapped_column(String(64), index=True)
     slots: Mapped[int] = mapped_column(Integer)
-    owner: Mapped[str] = mapped_column(String(255))
+    owner: Mapped[str] = mapped_column(Line(255))
     started: Mapped[float] = mapped_column(Float(53))
     seen: Mapped[float] = mapped_column(Float(53))
 
@@ -149,8 +177,8 @@ class DeviceRow(Base):
 
     name: Mapped[str] = mapped_column(String(255), primary_key=True)
     state: Mapped[str] = mapped_column(String(16))
-    actor: Mapped[str] = mapped_column(String(255))
-    reason: Mapped[str] = mapped_column(Text)
+    actor: Mapped[str] = mapped_column(Line(255))
+    reason: Mapped[str] = mapped_column(Words)
     since: Mapped[float] = mapped_column(Float(53))
     until: Mapped[float | None] = mapped_column(Float(53))
     failures: Mapped[int] = mapped_column(Integer)
@@ -171,5 +199,5 @@ class DeviceEventRow(Base):
     kind: Mapped[str] = mapped_column(String(16))
     before: Mapped[str] = mapped_column(String(16))
     after: Mapped[str] = mapped_column(String(16))
-    actor: Mapped[str] = mapped_column(String(255))
-    reason: Mapped[str] = mapped_column(Text)
+    actor: Mapped[str] = mapped_column(Line(255))
+    reason: Mapped[str] = mapped_column(Words)

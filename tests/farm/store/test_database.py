@@ -9,9 +9,10 @@ from alembic.script import ScriptDirectory
 
 from engine.contract.errors import ConfigError, StoreError
 from farm import leases
-from farm.store import Store
+from farm.jobs import RunSpec
+from farm.store import Store, create_run
 from farm.store.database import HEAD, MIGRATIONS
-from farm.store.models import Base
+from farm.store.models import Base, DeviceEventRow, RunRow
 
 
 def test_migrations_from_nothing_give_the_tables_of_the_models(fresh_url):
@@ -100,3 +101,15 @@ def test_a_file_that_is_no_database_is_told(tmp_path):
 def test_a_store_that_is_not_open_says_so(fresh_url):
     with pytest.raises(StoreError, match="not open"), Store(fresh_url).read():
         pass
+
+
+@pytest.mark.parametrize("text", ["nul \0 in it", "half a pair \udc80", "plain", "é", "/a/path/" * 100 + "suite.yaml"])
+def test_every_database_takes_any_text_from_outside(store, text):
+    run = create_run(store, RunSpec(suite=text, engine=text, command=text, owner=text), [])
+    with store.write() as session:
+        row = session.get_one(RunRow, run)
+        assert len(row.command) == len(text)
+        assert row.suite == row.engine == row.owner == row.command[-255:]
+        if text.isprintable():
+            assert row.command == text
+        session.add(DeviceEventRow(device="d", at=0.0, kind="k", before="", after="", actor=text, reason=text))
