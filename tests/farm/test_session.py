@@ -10,8 +10,8 @@ import pytest
 
 from engine.contract.errors import InfraError
 from farm import leases
-from farm.jobs import JobStatus
-from farm.store import Store, attempts_of, jobs_of, run_status
+from farm.jobs import JobStatus, Priority, RunSpec
+from farm.store import Store, attempts_of, create_run, jobs_of, run_status
 
 pytestmark = pytest.mark.services
 
@@ -218,3 +218,24 @@ def test_devices_are_never_shared_in_time(farm):
         plan = [farm.job(f"c{i}", "d0", position=i) for i in range(6)]
         session.run(farm.plan(session.store, *plan))
     assert all(a["what"] != b["what"] for a, b in pairwise(farm.executed()))
+
+
+def test_a_pull_request_gets_the_device_before_the_rest_of_the_night(farm, until):
+    with farm.session(slots=1) as session:
+        night = [farm.job(f"night{i}", "d0", position=i, seconds=0.3) for i in range(6)]
+        night_run = create_run(session.store, spec_of(Priority.NIGHTLY), night)
+        driver = threading.Thread(target=session.run, args=(night_run,))
+        driver.start()
+        until(lambda: farm.executed("start"))
+        urgent = [farm.job(f"urgent{i}", "d0", position=i) for i in range(2)]
+        session.run(create_run(session.store, spec_of(Priority.PULL_REQUEST), urgent))
+        before = [line["case"] for line in farm.executed("start")]
+        driver.join()
+    assert before[-2:] == ["urgent0", "urgent1"]
+    assert len(before) <= 4, "what ran when the pull request came is finished, and no more"
+    assert len(farm.executed("end")) == 8
+    assert not holders_overlap(farm.executed())
+
+
+def spec_of(priority):
+    return RunSpec(suite="s", engine="e", command="c", priority=priority)
