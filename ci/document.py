@@ -51,7 +51,7 @@ def _troubles(name: str, own: Sequence[CaseOutcome]) -> Iterator[str]:
     yield from (outcome.reason for outcome in own if not outcome.answer)
     tries = [tried for outcome in own for tried in outcome.job.tries if tried.device == name]
     yield from (tried.error.message for tried in tries if tried.error)
-    yield from (f"its cases ran on {outcome.unit}" for outcome in own if outcome.unit != name)
+    yield from (f"{outcome.job.moved}; its cases ran on {outcome.unit}" for outcome in own if outcome.unit != name)
 
 
 def case_entry(outcome: CaseOutcome) -> dict[str, Any]:

@@ -193,6 +193,8 @@ def _earlier(job: JobView, planned: str) -> str:
         f"attempt {tried.number} on {tried.device}: {tried.error.message if tried.error else tried.outcome}"
         for tried in job.tries[:-1]
     ]
+    if job.moved and not words:
+        words.append(job.moved)
     if words or job.device != planned:
         words.append(f"this is attempt {max(1, job.attempts)}, on {job.device}")
     return "; ".join(words)

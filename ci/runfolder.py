@@ -94,15 +94,27 @@ class RunFolder:
             f"{entry.kind} {entry.name} was not tested: {entry.reason}; {entry.next_step}"
             for entry in self.left
             if entry.required
+        ] + [
+            f"device {name} was not tested: {why}"
+            for name in self.selection.required_devices
+            if (why := self._replaced(name))
         ]
         return gate_outcome(cases, chip_pairs=pairs, required_missing=missing)
+
+    def _replaced(self, name: str) -> str:
+        """Why a device ran nothing though other units answered for it; empty when it did, or when nothing did."""
+        answered = [entry for entry in self.outcomes if entry.answer and name in (entry.device.name, entry.unit)]
+        if not answered or any(entry.unit == name for entry in answered):
+            return ""
+        first = answered[0]
+        return f"{first.job.moved or 'it failed'}; its cases ran on {first.unit}"
 
     @cached_property
     def pairs(self) -> list[PairOutcome]:
         """Every two devices compared on every case."""
         pairs = []
         for prepared in self.matrix.cases:
-            answered = [entry for entry in self._of(prepared) if entry.answer and entry.answer["layers"]]
+            answered = [entry for entry in self._answered(prepared) if entry.answer["layers"]]
             reference = reference_layers(prepared.golden, self.matrix.canonical.get(prepared.case.id))
             rules = profile(self.matrix.profile or prepared.case.profile)
             for a, b in combinations(answered, 2):
@@ -110,13 +122,15 @@ class RunFolder:
                 pairs.append(PairOutcome(a.device.name, b.device.name, prepared.case.id, verdict))
         return pairs
 
-    def _of(self, prepared: PreparedCase) -> list[CaseOutcome]:
-        return [entry for entry in self.outcomes if entry.prepared.case.id == prepared.case.id]
+    def _answered(self, prepared: PreparedCase) -> list[CaseOutcome]:
+        """The devices' own answers: one that a unit gave for another is no second witness."""
+        own = [entry for entry in self.outcomes if entry.prepared.case.id == prepared.case.id]
+        return [entry for entry in own if entry.answer and entry.unit == entry.device.name]
 
     def _identity(self) -> list[dict[str, Any]]:
         entries = []
         for prepared in self.matrix.cases:
-            answered = [entry for entry in self._of(prepared) if entry.answer]
+            answered = self._answered(prepared)
             digests = {
                 entry.device.name: {layer.id: layer.digest for layer in observed_layers(entry.answer)}
                 or {record["name"]: record["digest"] for record in entry.answer["outputs"]}

@@ -20,6 +20,8 @@ from farm.store.transitions import Claim, acknowledge, claim, fail, finish, hear
 LEASE_SECONDS = 10.0
 STUCK_SECONDS = 15.0
 STORE_RETRY_SECONDS = 0.2
+OF_THE_FARM = ("planned", "moved")
+"""Keys of a job's spec that its executor does not see."""
 log = logging.getLogger("lockstep.worker")
 
 
@@ -74,7 +76,7 @@ def _tell(store: Store, claimed: Claim, outcome: dict[str, Any] | JobError, pati
 def _execute(claimed: Claim, execute: Executor, guard: Callable[[], None], where: str) -> dict[str, Any] | JobError:
     """The executor's answer or the record of its error; ``LeaseLost`` when our own lease is over."""
     attempt = {"job": claimed.job.id, "attempt": claimed.attempt, "token": claimed.lease.token}
-    spec = {key: value for key, value in claimed.job.spec.items() if key != "planned"} | attempt
+    spec = {key: value for key, value in claimed.job.spec.items() if key not in OF_THE_FARM} | attempt
     try:
         with tempfile.TemporaryDirectory(prefix="lockstep-job-", ignore_cleanup_errors=True) as scratch:
             result = execute(spec, Path(scratch), guard)

@@ -193,6 +193,11 @@ class JobView:
         """The device that it was planned for and speaks for; needs the job's documents."""
         return str(self.spec.get("planned", self.device))
 
+    @property
+    def moved(self) -> str:
+        """Why it runs on another unit than planned; needs the job's documents."""
+        return str(self.spec.get("moved", ""))
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:

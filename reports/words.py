@@ -34,6 +34,8 @@ NOTE_WORDS = {
     "accepted": "accepted by a reviewed file",
     "known_failure": "known failure",
     "known_failure_passes": "known failure that now passes",
+    "base_fails_too": "base fails too: not this commit",
+    "retried": "after an infrastructure fault, on another attempt or unit",
 }
 
 #: A note in one or two words, for the cell of a table.
@@ -44,6 +46,8 @@ NOTE_MARKS = {
     "accepted": "accepted",
     "known_failure": "known",
     "known_failure_passes": "now passes",
+    "base_fails_too": "base too",
+    "retried": "retried",
 }
 
 METRIC_WORDS = {

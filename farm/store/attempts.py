@@ -56,7 +56,7 @@ def judge_device(session: Session, run: RunRow, row: JobRow, error: JobError, no
 def try_again(session: Session, run: RunRow, row: JobRow, error: JobError, now: float) -> None:
     """Back to the table for one more attempt, elsewhere if possible; ends where the device waits for a person."""
     device = record_of(session, row.device, now)
-    if blames_device(error) and move(session, run, row, now):
+    if blames_device(error) and move(session, run, row, now, error.message):
         requeue(row, now)
     elif device.hopeless(now):
         end_job(row, JobStatus.FAILED, now)

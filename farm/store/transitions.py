@@ -222,11 +222,12 @@ def _settle(session: Session, run_id: str, now: float) -> bool:
     run = session.get_one(RunRow, run_id)
     for row in sorted(rows, key=lambda job: job.position):
         device = out_of_use.get(row.device)
-        if device is None or move(session, run, row, now):  # None: it moved along with the job before
+        if device is None:  # it moved along with the job before
             continue
-        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(device.since))
-        row.error = JobError.of(refusal(device, when)).to_json()
-        end_job(row, JobStatus.FAILED, now)
+        why = refusal(device, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(device.since)))
+        if not move(session, run, row, now, why.message):
+            row.error = JobError.of(why).to_json()
+            end_job(row, JobStatus.FAILED, now)
     return bool(rows)
 
 

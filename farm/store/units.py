@@ -16,9 +16,10 @@ from farm.store.devices import record_of
 from farm.store.models import AttemptRow, JobRow, RunRow
 
 
-def move(session: Session, run: RunRow, row: JobRow, now: float) -> bool:
+def move(session: Session, run: RunRow, row: JobRow, now: float, why: str) -> bool:
     """Let another ready unit do a head job, and its base with it: both must run on one unit. False if none can.
 
+    ``why`` is kept with the job: what is wrong with the unit that it leaves.
     A base job never moves alone, a confirmation never: it is about the unit that it names.
     """
     units = run.payload.get("units") or {}
@@ -36,7 +37,8 @@ def move(session: Session, run: RunRow, row: JobRow, now: float) -> bool:
     load = _load(session, run.id, ready)
     target = min(ready, key=lambda name: (load.get(name, 0), name))
     for job in (row, *base):
-        job.spec = {**job.spec, "device": units[target]["device"], "planned": job.spec.get("planned", job.device)}
+        planned = job.spec.get("planned", job.device)
+        job.spec = {**job.spec, "device": units[target]["device"], "planned": planned, "moved": why}
         job.device = target
         job.queue = units[target].get("queue", job.queue)
         job.dispatched = None

@@ -27,11 +27,11 @@ def test_the_instrumented_pass_is_no_plain_run() -> None:
     assert len(_plain_runs(passes("a" * 32), (OUTPUT,))) == 1
 
 
-def head(*tries: AttemptView, device: str = "a") -> JobView:
+def head(*tries: AttemptView, device: str = "a", moved: str = "") -> JobView:
     return JobView(
         id="j", run_id="r", case="c", device=device, role=Role.HEAD, position=0, cost=1, timeout=1,
         status=JobStatus.DONE, attempts=len(tries), not_before=0, dispatched=None, created=0, started=None,
-        finished=None, tries=tries,
+        finished=None, tries=tries, spec={"moved": moved},
     )  # fmt: skip
 
 
@@ -52,4 +52,5 @@ def test_an_answer_after_an_infrastructure_fault_says_what_came_before_and_where
 
 
 def test_a_job_that_moved_before_its_first_attempt_says_so() -> None:
-    assert _earlier(head(tried(1, "b", "done"), device="b"), "a") == "this is attempt 1, on b"
+    job = head(tried(1, "b", "done"), device="b", moved="a is held")
+    assert _earlier(job, "a") == "a is held; this is attempt 1, on b"

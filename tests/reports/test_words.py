@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from reports import words
@@ -87,3 +90,9 @@ def test_an_error_never_reads_as_a_pass() -> None:
     run = sample.all_pass()
     run.verdict |= {"status": "error", "exit_code": 3}
     assert words.headline(run.verdict).title == "Error: the run did not finish"
+
+
+def test_every_note_that_a_verdict_may_carry_has_words() -> None:
+    schema = json.loads((Path(words.__file__).parent / "verdict.schema.json").read_text())
+    notes = set(schema["$defs"]["case"]["properties"]["notes"]["items"]["enum"])
+    assert notes == set(words.NOTE_WORDS) == set(words.NOTE_MARKS)

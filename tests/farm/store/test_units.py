@@ -61,6 +61,7 @@ def test_jobs_planned_for_a_held_device_move_or_end_and_never_wait(store):
     reclaim(store, run_id)
     x, base, y = (job(store, one) for one in jobs)
     assert (x.device, x.planned, base.device) == ("b", "a", "b")
+    assert x.moved.endswith("set by ada: debugging")
     assert (y.status, y.error.type, y.error.status) == (JobStatus.FAILED, "DeviceHeld", "infra")
     assert "set by ada: debugging" in y.error.message
     assert y.error.hint == "ask them, or `lockstep devices release c`"
