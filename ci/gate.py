@@ -15,7 +15,7 @@ from ci.judge import Judge
 from ci.options import GateOptions, NotTested, Selection, select
 from ci.plan import EngineUnderTest, Matrix, case_job, payload, plan, referee_device
 from ci.prepare import model_file, mutant, prepare_cases
-from ci.runfolder import GateRun, RunFolder
+from ci.runfolder import GateRun, RunFolder, stood_in_for
 from engine.contract.errors import MissingToolError
 from engine.contract.trace import Trace
 from engine.places import cache_root
@@ -120,7 +120,7 @@ def conclude(
         planned.base,
         matrix,
         outcomes,
-        planned.left,
+        (*planned.left, *stood_in_for(outcomes, planned.selection.required_devices)),
         summary,
         slots,
         folder,

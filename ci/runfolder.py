@@ -94,20 +94,8 @@ class RunFolder:
             f"{entry.kind} {entry.name} was not tested: {entry.reason}; {entry.next_step}"
             for entry in self.left
             if entry.required
-        ] + [
-            f"device {name} was not tested: {why}"
-            for name in self.selection.required_devices
-            if (why := self._replaced(name))
         ]
         return gate_outcome(cases, chip_pairs=pairs, required_missing=missing)
-
-    def _replaced(self, name: str) -> str:
-        """Why a device ran nothing though other units answered for it; empty when it did, or when nothing did."""
-        answered = [entry for entry in self.outcomes if entry.answer and name in (entry.device.name, entry.unit)]
-        if not answered or any(entry.unit == name for entry in answered):
-            return ""
-        first = answered[0]
-        return f"{first.job.moved or 'it failed'}; its cases ran on {first.unit}"
 
     @cached_property
     def pairs(self) -> list[PairOutcome]:
@@ -215,6 +203,22 @@ class RunFolder:
             )
             for device in fleet.devices
         ]
+
+
+def stood_in_for(outcomes: list[CaseOutcome], required: tuple[str, ...]) -> list[NotTested]:
+    """The devices that ran nothing because other units answered for them."""
+    tested = {entry.unit for entry in outcomes if entry.answer}
+    found = {entry.device.name: entry for entry in outcomes if entry.answer and entry.device.name not in tested}
+    return [
+        NotTested(
+            "device",
+            name,
+            f"{entry.job.moved or 'it failed'}; its cases ran on {entry.unit}",
+            f"`lockstep devices show {name}`; give a spare unit `required: false`",
+            name in required,
+        )
+        for name, entry in found.items()
+    ]
 
 
 def listed_device(device: Device, abi: str | None, selection: Selection) -> dict[str, Any]:
