@@ -2,8 +2,8 @@
 
 ``agents/sshlink.py`` is the connection, ``agents/sshlogin.py`` how it begins; only these two import paramiko.
 
-What the device must have: a POSIX shell, setsid, env, timeout, sha256sum, df, mkdir, mv and rm (coreutils, busybox or
-toybox), and sftp. Nothing is installed there.
+What the device must have: a POSIX shell with coreutils, findutils and sed, busybox or toybox (setsid, env, timeout,
+sha256sum, find, sort, sed, df, du, cp, mv, rm, touch; tar if files are to travel fast), and sftp. Nothing is installed.
 
 ::
 
