@@ -52,7 +52,7 @@ class Life:
         if record is not None and record.state is not DeviceState.READY:
             found.append(told(record, self.now))
         if use is not None:
-            what = f"{use.case} ({use.role}) of run {use.run}" if use.case else "no job"
+            what = f"{use.case} ({use.role}) of run {use.run} by {use.owner}" if use.case else "no job"
             found.append(f"leased to {use.holder}: {what}")
         if absent := _absent(device):
             found.append(absent)

@@ -18,7 +18,7 @@ from farm.devicestates import MACHINE, NEEDS_PROOF, PERSON, DeviceRecord, Device
 from farm.health import Health, after_failure, after_pass, plain
 from farm.jobs import JobError, JobStatus
 from farm.store.database import Store
-from farm.store.models import DeviceEventRow, DeviceRow, JobRow, LeaseRow
+from farm.store.models import DeviceEventRow, DeviceRow, JobRow, LeaseRow, RunRow
 
 FAILED, PASSED, CLEARED, HELD, RELEASED = "failed", "passed", "cleared", "held", "released"
 _ATTEMPTS = (FAILED, PASSED, CLEARED, RELEASED)
@@ -39,13 +39,14 @@ class DeviceEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """Who has a device now, and what runs there (empty for a probe)."""
+    """Who has a device now: which worker, and for which run of whom (empty for a probe)."""
 
     holder: str
     expires: float
     run: str = ""
     case: str = ""
     role: str = ""
+    owner: str = ""
 
 
 def record_of(session: Session, name: str, now: float, *, lock: bool = False) -> DeviceRecord:
@@ -148,13 +149,16 @@ def events_of(store: Store, name: str, limit: int = 50) -> tuple[DeviceEvent, ..
 def uses(session: Session, now: float) -> dict[str, Use]:
     """Who holds which device at ``now``, and what runs there."""
     query = (
-        select(LeaseRow.device, LeaseRow.holder, LeaseRow.expires, JobRow.run_id, JobRow.case, JobRow.role)
+        select(
+            LeaseRow.device, LeaseRow.holder, LeaseRow.expires, JobRow.run_id, JobRow.case, JobRow.role, RunRow.owner
+        )
         .outerjoin(JobRow, (JobRow.device == LeaseRow.device) & (JobRow.status == JobStatus.RUNNING))
+        .outerjoin(RunRow, RunRow.id == JobRow.run_id)
         .where(LeaseRow.holder != "", LeaseRow.expires > now)
     )
     return {
-        device: Use(holder=holder, expires=expires, run=run or "", case=case or "", role=role or "")
-        for device, holder, expires, run, case, role in session.execute(query)
+        device: Use(holder=holder, expires=expires, run=run or "", case=case or "", role=role or "", owner=owner or "")
+        for device, holder, expires, run, case, role, owner in session.execute(query)
     }
 
 

@@ -3,8 +3,8 @@ import pytest
 from engine.contract.errors import UsageError
 from farm.hosts import HostWatch, host_queue, how_to_serve, who
 from farm.jobs import JobSpec, JobStatus, RunSpec
-from farm.store import create_run, job, jobs_of
-from farm.store.holders import holders
+from farm.store import create_run, jobs_of
+from farm.store.devices import uses
 from farm.store.transitions import claim, finish
 from farm.store.workers import BEAT_SECONDS, STALE_SECONDS, beat, join, leave, present, unserved
 
@@ -98,15 +98,14 @@ def test_jobs_that_ended_wait_for_nobody(store):
 
 
 def test_who_holds_a_device_is_known_by_worker_run_and_owner(store, clock):
+    def held():
+        with store.read() as session:
+            return uses(session, clock())
+
     run = plan(store)
-    assert holders(store) == {}
-    taken = claim(store, jobs_of(store, run)[0].id, "7@lab", 10.0)
-    holder = holders(store)["d"]
-    assert (holder.worker, holder.run, holder.owner, holder.case) == ("7@lab", run, "ada@lab", "here")
-    assert str(holder) == f"ada@lab, run {run}, case here, on 7@lab"
+    assert held() == {}
+    taken = claim(store, jobs_of(store, run)[0].id, "7@lab/lab1", 10.0)
+    use = held()["d"]
+    assert (use.holder, use.run, use.owner, use.case) == ("7@lab/lab1", run, "ada@lab", "here")
     finish(store, taken, {})
-    assert holders(store) == {}
-    claim(store, jobs_of(store, run)[1].id, "8@lab", 10.0)
-    clock.now += 10
-    assert holders(store) == {}
-    assert job(store, jobs_of(store, run)[1].id).status is JobStatus.RUNNING
+    assert held() == {}
