@@ -86,6 +86,7 @@ echo "end $lack"
 # $1 folder, $2 staging folder below jobs, $3 the digest over all its files, $4 digest of the bundle to make, $5 the
 # bundle to make it from (may be empty), $6 set when a tar comes on standard input; then the names that the older
 # bundle must lose. Exit 3: no room or no permission; 4: something is not what was sent, and all hashes are printed.
+# A shell starts sha256sum, because toybox's find would start its own, however slow, and not the first in PATH.
 PLACE = r"""cd -- "$1/jobs" && mkdir -p -- "$2" && cd -- "$2" || exit 3
 leave() {
 cd "$root/jobs" && rm -rf -- "$new"
@@ -101,10 +102,13 @@ fi
 if [ "$packed" ]
 then tar -xmof - || leave 3
 fi
-got=$(find . -type f -exec sha256sum {} + | LC_ALL=C sort | sha256sum)
+hashes() {
+find . -type f -exec sh -c 'exec sha256sum "$@"' sh {} +
+}
+got=$(hashes | LC_ALL=C sort | sha256sum)
 if [ "${got%% *}" != "$tree" ]
 then
-find . -type f -exec sha256sum {} +
+hashes
 leave 4
 fi
 [ ! -d blobs ] || mv -f -- blobs/* "$root/blobs/" || leave 3
