@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,26 +22,11 @@ from agents.adbperformance import FixedPerformance
 from agents.base import AgentSpec, Completed
 from agents.deployment import CHUNK_BYTES, Pieces
 from agents.posix import CONTROL_SECONDS, PosixAgent
-from engine.contract.errors import DeviceUnavailable, TransferError
+from engine.contract.errors import InfraError, TransferError
 
 DEFAULT_FOLDER = "/data/local/tmp/lockstep"
 #: Where the shell user may run programs; they are tried after the folder of the link.
 CANDIDATES = (DEFAULT_FOLDER, "/data/lockstep", "/tmp/lockstep")  # noqa: S108 - on the device
-
-# The arguments are folders, best first. Says of each whether a program runs there, and ends with the first that does.
-# Shared storage pretends: chmod succeeds and changes nothing.
-_CHOOSE = """
-for folder; do
-    why=$( { mkdir -p -- "$folder" && cd -- "$folder"; } 2>&1 ) && cd -- "$folder" || {
-        printf 'no\t%s\t%s\n' "$folder" "$why"; continue; }
-    probe=./.executes-$$
-    printf '#!%s\nexit 0\n' "$(command -v sh)" >"$probe"
-    chmod 755 "$probe"
-    why=$( "$probe" 2>&1 ) && { rm -f -- "$probe"; printf 'yes\t%s\t\n' "$folder"; exit 0; }
-    printf 'no\t%s\texit code %s, %s\n' "$folder" "$?" "$why"
-    rm -f -- "$probe"
-done
-"""
 
 # $1 folder, $2 file. Prints where the file really lies, if that is inside the folder and a regular file.
 _LOCATE = """
@@ -65,26 +51,10 @@ class AdbAgent(PosixAgent):
     def _connect(self) -> None:
         self._link.open()
         try:
-            self._open_folder(self._choose())
+            self._open_folder(*dict.fromkeys((self.folder, *CANDIDATES)))
         except BaseException:
             self._link.close()
             raise
-
-    def _choose(self) -> str:
-        """The first folder in which a program runs, asked in one round trip."""
-        candidates = dict.fromkeys((self.folder, *CANDIDATES))
-        done = self._script(_CHOOSE, *candidates, seconds=CONTROL_SECONDS)
-        told = [line.split("\t", 2) for line in done.stdout.decode(errors="replace").splitlines()]
-        answers = [(answer[1], answer[2].strip()) for answer in told if len(answer) == 3 and answer[0] == "no"]
-        chosen = next((answer[1] for answer in told if len(answer) == 3 and answer[0] == "yes"), None)
-        if chosen in candidates:
-            return str(chosen)
-        raise DeviceUnavailable(
-            f"{self.name}: not executable here: "
-            + "; ".join(f"{folder} ({why[-120:] or 'no reason given'})" for folder, why in answers),
-            hint="name a folder that the shell user may write to and run programs in: `folder` of the link",
-            device=self.name,
-        )
 
     def _disconnect(self) -> None:
         self._performance.put_back()
@@ -117,7 +87,8 @@ class AdbAgent(PosixAgent):
         try:
             self._link.push(data, self._path(target), executable)
         except TransferError:
-            self._remove(target)
+            with suppress(InfraError):  # the first fault is the one to tell
+                self._remove(target)
             raise
 
     def _receive(self, source: str, limit: int) -> bytes:

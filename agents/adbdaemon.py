@@ -126,6 +126,7 @@ class Supervisor:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return 0  # another one was faster
+            (self._folder / "endpoint.json").unlink(missing_ok=True)  # of a killed one: who listens there now?
             if os.fork():
                 os._exit(0)
             os.setsid()  # Ctrl-C in the terminal of the command that asked is not for us

@@ -139,11 +139,11 @@ class AdbServer:
         """
         there = protocol_version(self.endpoint.port)
         now = read_endpoint(self.folder)
-        if now is not None and now.pid == self.endpoint.pid and there is not None:
-            return None
         if now is not None and now.pid != self.endpoint.pid:
             return f"{now.version}, started anew"
-        return there if there is not None else "none"
+        if there is None or not self.endpoint.version.startswith(there):
+            return there or "none"
+        return None if _lives(self.endpoint.pid) else f"{there}, not ours"
 
     # -- its life -----------------------------------------------------------------------------------
 
@@ -160,7 +160,8 @@ class AdbServer:
             self.endpoint = found or self._start(binary)
 
     def _find(self) -> Endpoint | None:
-        endpoint = read_endpoint(self.folder)
+        """Our running server; a file that a killed supervisor left says nothing about who listens there now."""
+        endpoint = read_endpoint(self.folder) if _is_supervised(self.folder) else None
         return endpoint if endpoint is not None and protocol_version(endpoint.port) is not None else None
 
     def _take_over(self, users: IO[str], found: Endpoint, version: str) -> None:
@@ -215,6 +216,16 @@ def stop_server(folder: Path) -> bool:
                 return True
             time.sleep(0.02)
     return False
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _is_supervised(folder: Path) -> bool:

@@ -194,9 +194,9 @@ def _converse_framed(
     timed_out = not closed and frames.exit_code is None
     if timed_out:
         talk.more(iter([_packet(CLOSE_STDIN, b"")]))
-        talk.until(lambda: frames.exit_code is not None, frames.feed, time.monotonic() + GRACE_SECONDS)
+        closed = talk.until(lambda: frames.exit_code is not None, frames.feed, time.monotonic() + GRACE_SECONDS)
     if frames.exit_code is None:
-        raise EOFError
+        raise EOFError if closed else TimeoutError
     return Completed(
         frames.exit_code, frames.out.value(), frames.err.value(), time.monotonic() - begun, timed_out=timed_out
     )

@@ -55,9 +55,9 @@ _FREE = 'df -Pk -- "$1"'
 
 # The program runs in a session of its own. Its supervisor ends that session when the program ends (children it left),
 # when the link is closed or dies (standard input ends) and, should the line be cut without a word, when the time is
-# up. Nothing it starts may hold standard input open when it ends: adbd tells no exit code before. $1 folder,
-# $2 seconds, $3 where its memory is noted, then the program with its environment as arguments of env. Android's own
-# settings stay: its linker and drivers look there.
+# up. Nothing may hold standard input open when it ends, as adbd tells no exit code before: its helpers are killed
+# outright, for a shell just forked loses gentler signals. $1 folder, $2 seconds, $3 where its memory is noted, then the
+# program with its environment as arguments of env. Android's own settings stay: its linker and drivers look there.
 _SUPERVISE = (
     SAMPLER
     + """
@@ -72,15 +72,13 @@ program=$!
 exec >/dev/null 2>&1
 { while read -r line; do :; done; kill -s KILL -- "-$program"; } <&3 &
 watcher=$!
-{ nap=; trap '[ -z "$nap" ] || kill "$nap"; exit' TERM; sleep "$limit" & nap=$!; wait "$nap"
-  kill -s KILL -- "-$program"; } 3<&- </dev/null &
+setsid sh -c 'sleep "$1"; kill -s KILL -- "-$2"' lockstep "$limit" "$program" 3<&- </dev/null &
 clock=$!
 watch_memory "$record" 3<&- </dev/null &
 sampler=$!
 wait "$program"
 status=$?
-kill "$watcher" "$clock" "$sampler"
-kill -s KILL -- "-$program"
+kill -s KILL -- "$watcher" "$clock" "-$clock" "$sampler" "-$program"
 exit "$status"
 """
 )
