@@ -5,7 +5,7 @@ BIN := .venv/bin
 ARGS ?=
 NATIVE = $(shell find engine/native consistency/native -name '*.c' -o -name '*.cpp' -o -name '*.h')
 
-.PHONY: help setup gate test test-long lint format bench lock clean
+.PHONY: help setup gate test test-long chaos lint format bench bench-scale lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,10 @@ test-long: ## the exhaustive tests
 	@setup/bootstrap.sh test
 	@$(BIN)/python -m pytest -m long $(ARGS)
 
+chaos: ## break a farm in every way at every moment; writes docs/faults.md (options: ARGS="-k NAME")
+	@setup/bootstrap.sh test
+	@$(BIN)/python -m pytest -m "chaos and long" tests/chaos $(ARGS); code=$$?; $(BIN)/python -m tests.chaos.table || exit 1; exit $$code
+
 lint: ## formatters, linters, types and import rules; warnings are errors
 	@setup/bootstrap.sh lint
 	$(BIN)/ruff format --check .
@@ -46,6 +50,11 @@ format: ## rewrite the sources as `make lint` wants them
 bench: ## every measurement of bench/, with the peers beside; build/bench/bench.json
 	@setup/bootstrap.sh bench
 	@$(BIN)/python bench/_all.py $(ARGS)
+
+bench-scale: ## what the farm costs a job with 1,000 scripted devices (minutes); build/bench/farm_scale.json
+	@setup/bootstrap.sh bench
+	@mkdir -p build/bench
+	@$(BIN)/python bench/farm_scale.py --json build/bench/farm_scale.json $(ARGS)
 
 lock: ## pin the environment again (after a change of pyproject.toml or setup/environment.in)
 	@setup/bootstrap.sh lint

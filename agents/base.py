@@ -13,24 +13,28 @@ Layout of a device's folder::
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Self
 
 from agents.deployment import Blob, BundleFiles, Order, Parcel, Stock, plan, push_slot, remember
 from agents.tinyelf import tiny_program
-from engine.contract.errors import DeviceUnavailable, LeaseLost, StorageFull, TransferError
+from engine.contract.errors import DeviceUnavailable, LeaseLost, StorageFull, TransferDamaged, TransferError
 
 #: How much blobs and bundles may take on a device unless its entry says otherwise.
 CAP_BYTES = 8 * 1024**3
 #: Room that must stay free on the device after a transfer.
 RESERVE_BYTES = 64 * 1024 * 1024
 PREFLIGHT_SECONDS = 20.0
+#: sha256sum of a large result on a slow board with a slow card.
+HASH_SECONDS = 600.0
+_HASH = 'sha256sum <"$1"'
 #: How often a link that waits for a program looks whether it was interrupted.
 INTERRUPT_SECONDS = 0.5
 
@@ -259,8 +263,17 @@ class Agent(ABC):
         self.traffic.deployed = before
 
     def fetch(self, source: str, limit: int) -> bytes:
-        """Bytes of one result file, at most ``limit``."""
+        """Bytes of one result file, at most ``limit``; ``TransferDamaged`` when they differ from those there."""
         data = self._receive(source, limit)
+        done = self._script(_HASH, f"{self.home}/{source}", seconds=HASH_SECONDS)
+        there, here = done.stdout.decode(errors="replace").split(" ")[0], hashlib.sha256(data).hexdigest()
+        if there != here:
+            raise TransferDamaged(
+                f"{self.name}: {PurePosixPath(source).name} arrived with sha256 {here[:12]}…, "
+                f"there it has {there[:12] or 'none'}…",
+                hint="the link or the storage is faulty; `lockstep doctor`, then try again",
+                device=self.name,
+            )
         self.traffic.from_device += len(data)
         return data
 

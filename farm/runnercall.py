@@ -19,6 +19,7 @@ from engine.contract.errors import (
     RunnerError,
     RunnerHung,
     RunnerNonsense,
+    TransferDamaged,
     TransferError,
     UnsupportedError,
 )
@@ -89,6 +90,8 @@ class RunnerCall:
             raise self._fault(done, request.limits.seconds)
         try:
             text = self.agent.fetch(f"{self.folder}/out/result.json", request.limits.result_bytes)
+        except TransferDamaged:
+            raise
         except TransferError as error:  # the file, not the link: that one would be DeviceUnavailable
             raise RunnerNonsense(
                 f"{self._who()}: exit code 0 but no usable result.json ({error.message})",
@@ -117,6 +120,8 @@ class RunnerCall:
         inside(Path("out"), path)
         try:
             data = self.agent.fetch(f"{self.folder}/out/{path}", limit)
+        except TransferDamaged:
+            raise
         except TransferError as error:
             if not self.agent.still_answers():
                 raise

@@ -1,4 +1,4 @@
-"""Tests of all rooms use the browser that `make test` unpacked, when there is one."""
+"""What the tests of all rooms share: the browser that `make test` unpacked, and an option."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ import pytest
 
 from engine.contract.errors import MissingToolError
 from engine.toolchain import browser
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--chaos-seed`` must be known wherever the tests are started from."""
+    parser.addoption(
+        "--chaos-seed", type=int, default=1, help="which handful of faults × moments × links `make test` tries"
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)

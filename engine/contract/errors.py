@@ -21,6 +21,7 @@
         │   ├── DeviceHeld              a person keeps it for themselves
         │   └── DeviceQuarantined       it failed too often; it is probed before it is used again
         ├── TransferError            a file arrived with another hash, or not at all
+        │   └── TransferDamaged      what arrived from the device is not what is there
         ├── StorageFull              host or device has no room
         ├── LeaseLost                another holder has the device now
         ├── RunCancelled             somebody ended the run; who and why is in the message
@@ -143,6 +144,10 @@ class DeviceQuarantined(DeviceUnavailable):
 
 class TransferError(InfraError):
     """A file arrived with another hash, or not at all."""
+
+
+class TransferDamaged(TransferError):
+    """What arrived from the device is not what lies there: the link or the storage, never the engine."""
 
 
 class StorageFull(InfraError):

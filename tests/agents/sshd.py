@@ -34,10 +34,11 @@ MaxStartups 100
 
 @dataclass
 class Sshd:
-    """One daemon; ``folder`` holds its keys, its log and the home of its user."""
+    """One daemon; ``folder`` holds its keys, its log and the home of its user, ``prefix`` begins its command."""
 
     folder: Path
     port: int = 0
+    prefix: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -58,7 +59,7 @@ class Sshd:
         command = [tree / "usr/sbin/sshd", "-D", "-e", "-r", "-f", self.folder / "sshd_config"]
         with (self.folder / "sshd.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *command],
+                [*self.prefix, "setpriv", "--pdeathsig", "KILL", *command],
                 env=self._environment(tree),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -91,6 +92,11 @@ class Sshd:
         for pid in [self._process.pid, *_descendants(self._process.pid)]:
             if _program(pid) == "sshd":
                 os.kill(pid, signal.SIGSTOP)
+
+    def outside(self, path: Path) -> Path:
+        """How this process reaches what the daemon, which may have mounts of its own, sees at ``path``."""
+        assert self._process is not None
+        return Path(f"/proc/{self._process.pid}/root") / path.relative_to("/")
 
     def trust(self, known_hosts: Path | None = None) -> None:
         """Add its present host key to a known_hosts file (its own by default)."""

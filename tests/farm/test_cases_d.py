@@ -1,4 +1,4 @@
-"""Cases D10 and D11: a member that fails or never answers, and a broker that forgets everything."""
+"""Cases D9 to D11: a worker that dies, a member that fails or never answers, a broker that forgets everything."""
 
 from __future__ import annotations
 
@@ -15,12 +15,29 @@ from consistency.records import GateCase
 from farm.jobs import JobStatus, JobView
 from farm.session import FarmSession
 from farm.store import attempts_of
+from tests.chaos.scenario import faults
+from tests.chaos.world import LEASE_SECONDS, World
 
 pytestmark = pytest.mark.services
 
 
 def status_of(job: JobView) -> str:
     return job.error.status if job.error else "pass"
+
+
+@pytest.mark.ssh
+def test_d9_a_worker_killed_in_the_middle_of_a_push_loses_its_attempt_and_leaves_nothing_behind():
+    with World("ssh") as world:
+        evidence = world.run(faults()["worker_killed"], "deploying")
+        victim = next(job for job in evidence.jobs if job.case == "victim")
+        first, second = evidence.attempts[victim.id]
+    assert (first.outcome, second.outcome) == ("lost", "done")
+    assert "its worker died" in first.error.message
+    assert victim.attempts == 2
+    assert first.ended - evidence.struck <= LEASE_SECONDS, "known within the time of the lease"
+    assert second.started - evidence.struck <= LEASE_SECONDS, "and the device was free again by then"
+    assert second.token == first.token + 1
+    assert evidence.leftovers == (), "no folder of the dead attempt and no half file"
 
 
 def test_d10_a_job_that_raises_and_one_whose_result_cannot_be_written_do_not_hold_up_the_report(farm):

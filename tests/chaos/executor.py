@@ -1,0 +1,178 @@
+"""What a worker of the chaos suite runs: the real executor, with places where it stops until the fault has struck.
+
+Workers import this before they fork, so what is replaced here holds in every slot. Nothing is replaced but places to
+stop, the clock, the length of the lease, and one write or transfer that is to go wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import OperationalError
+
+from agents.deployment import Parcel
+from farm import attempt, execution
+from farm.runnercall import RunnerCall
+from farm.store import job as job_of
+from farm.store.database import Store
+
+FOLDER = Path(os.environ["LOCKSTEP_CHAOS"])
+LEASE_SECONDS = float(os.environ["LOCKSTEP_CHAOS_LEASE"])
+#: The victim's deployment stops before this piece: some of it has arrived, some has not.
+PIECE = 3
+
+
+def execute(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) -> dict[str, Any]:
+    """The real thing, and which attempt it was."""
+    answer = execution.execute_job(spec, scratch, guard)
+    return answer | {"chaos_attempt": spec["attempt"]}
+
+
+def consume(name: str) -> bool:
+    """True for the one who takes the file ``name``."""
+    try:
+        (FOLDER / name).rename(FOLDER / f"{name}.taken")
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def reach(moment: str, case: str) -> None:
+    """Stop here if this is the victim and the moment was asked for, until the fault has struck."""
+    if case != "victim" or not consume(moment):
+        return
+    held = FOLDER / f"{moment}.taken"
+    part = FOLDER / ".reached"
+    part.write_text(str(os.getpid()))
+    part.rename(FOLDER / "reached")
+    while held.exists():
+        time.sleep(0.01)
+
+
+def note(what: str, case: str, number: int) -> None:
+    """One line that says where an attempt is; a short write to the end of a file is whole."""
+    with (FOLDER / "attempts.jsonl").open("a") as log:
+        log.write(json.dumps({"what": what, "case": case, "attempt": number}) + "\n")
+
+
+def clock() -> float:
+    """The wall clock, as wrong as the test says."""
+    try:
+        return time.time() + float((FOLDER / "clock").read_text())
+    except (FileNotFoundError, ValueError):
+        return time.time()
+
+
+# -- the store: clock, moments before a claim, after it and before the result, one failing write ----------
+
+_init = Store.__init__
+
+
+def _with_chaos_clock(self: Store, *words: Any, **named: Any) -> None:
+    _init(self, *words, **named)
+    self.clock = clock
+
+
+Store.__init__ = _with_chaos_clock  # type: ignore[method-assign]
+assert attempt.run_job.__kwdefaults__ is not None
+attempt.run_job.__kwdefaults__["ttl"] = LEASE_SECONDS
+_claim, _finish, _fail, _acknowledge = attempt.claim, attempt.finish, attempt.fail, attempt.acknowledge
+
+
+def _chaos_claim(store: Store, job_id: str, worker: str, ttl: float) -> Any:
+    case = job_of(store, job_id).case
+    reach("queued", case)
+    claimed = _claim(store, job_id, worker, ttl)
+    if claimed is not None:
+        note("claimed", case, claimed.attempt)
+        reach("leasing", case)
+    return claimed
+
+
+def _last_word(write: Callable[..., None]) -> Callable[..., None]:
+    def spoken(store: Store, claimed: Any, *words: Any, **named: Any) -> None:
+        if write is not _acknowledge:
+            reach("storing", claimed.job.case)
+        try:
+            write(store, claimed, *words, **named)
+        finally:
+            note("left", claimed.job.case, claimed.attempt)
+
+    return spoken
+
+
+attempt.claim = _chaos_claim
+attempt.finish, attempt.fail, attempt.acknowledge = map(_last_word, (_finish, _fail, _acknowledge))
+
+
+@event.listens_for(Engine, "before_cursor_execute")
+def _fail_a_write(_connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
+    if statement.startswith(("UPDATE", "INSERT")) and consume("write-fails"):
+        raise OperationalError(statement, {}, Exception("disk I/O error"))
+
+
+# -- the device: moments within a deployment and before a result is fetched; a transfer that goes wrong -----
+
+_deploy, _call = RunnerCall.deploy, RunnerCall.call
+
+
+def _chaos_deploy(self: RunnerCall) -> None:
+    guard, pieces = self.guard, 0
+
+    def watched() -> None:
+        nonlocal pieces
+        pieces += 1
+        if pieces == PIECE:
+            reach("deploying", self.job.case)
+        guard()
+
+    def place(parcel: Parcel, tar: bool, ask: Callable[[], None]) -> None:
+        damaged = damage(parcel) if self.job.case == "victim" and consume("corrupt") else parcel
+        type(self.agent)._place(self.agent, damaged, tar, ask)
+
+    self.guard = watched
+    self.agent._place = place  # type: ignore[method-assign]
+    try:
+        _deploy(self)
+    finally:
+        self.guard = guard
+
+
+def _chaos_call(self: RunnerCall, request: Any) -> Any:
+    def fetch(source: str, limit: int) -> bytes:
+        reach("collecting", self.job.case)
+        return type(self.agent).fetch(self.agent, source, limit)
+
+    def receive(source: str, limit: int) -> bytes:
+        data = type(self.agent)._receive(self.agent, source, limit)
+        return flipped(data) if self.job.case == "victim" and consume("corrupt") else data
+
+    self.agent.fetch = fetch  # type: ignore[method-assign]
+    self.agent._receive = receive  # type: ignore[method-assign]
+    return _call(self, request)
+
+
+RunnerCall.deploy = _chaos_deploy  # type: ignore[method-assign]
+RunnerCall.call = _chaos_call  # type: ignore[method-assign]
+
+
+def damage(parcel: Parcel) -> Parcel:
+    """The same parcel, but for one bit of a file."""
+    name, blob = next(iter(parcel.files.items()))
+    path = FOLDER / "damaged"
+    path.write_bytes(flipped(blob.path.read_bytes()))
+    return replace(parcel, files={**parcel.files, name: replace(blob, path=path)})
+
+
+def flipped(data: bytes) -> bytes:
+    """``data`` with one bit of its middle wrong."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]

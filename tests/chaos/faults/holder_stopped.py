@@ -1,0 +1,25 @@
+"""The holder of the device is stopped until its lease is over and the job went on elsewhere; then it continues."""
+
+import os
+import signal
+
+from tests.chaos.scenario import Fault
+from tests.chaos.world import World, wait_until
+
+
+def strike(world: World) -> None:
+    slot, before = world.slot(), world.tries()
+    os.kill(slot, signal.SIGSTOP)
+    wait_until(lambda: world.victim().status.ended)
+    if before:
+        assert world.tries()[0].outcome == "lost"
+    os.kill(slot, signal.SIGCONT)
+
+
+def settled(world: World) -> None:
+    """The holder that went on late has had its say."""
+    if len(world.tries()) > 1:
+        wait_until(lambda: world.left(1))
+
+
+FAULT = Fault(words="lease ends while its holder is stopped, which then continues", strike=strike, after=settled)

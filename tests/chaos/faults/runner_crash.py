@@ -1,0 +1,10 @@
+"""The engine itself misbehaves: its fault, and it must be told as such."""
+
+from tests.chaos.scenario import Fault
+
+FAULT = Fault(
+    words="runner crashes",
+    arm=lambda world: world.order("runner", "crash"),
+    moments=("running",),
+    ends="crashed",
+)

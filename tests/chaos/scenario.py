@@ -1,0 +1,107 @@
+"""What is tried: faults × moments × links, one place to ask which combinations make sense.
+
+A fault is one file in ``faults/`` that holds ``FAULT``; it is found by its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.chaos.world import World
+
+MOMENTS = ("queued", "leasing", "deploying", "running", "collecting", "storing")
+LINKS = ("local", "ssh")
+
+
+def nothing(_: World) -> None:
+    """Neither before the run nor at the moment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong.
+
+    ``arm`` prepares it before the run, ``strike`` makes it happen once the victim has reached the moment and returns
+    when the victim may go on; ``after`` waits for what must have happened before the farm may end. ``ends``: how the
+    victim's job ends (pass, infra or crashed), told for each moment where they differ by ``but``. ``controller``: the
+    command that drives the run is a process of its own. ``small_disk``: the device has a disk of its own. ``seconds``:
+    how long the victim's runner may take.
+    """
+
+    words: str
+    arm: Callable[[World], None] = nothing
+    strike: Callable[[World], None] = nothing
+    after: Callable[[World], None] = nothing
+    moments: Sequence[str] = MOMENTS
+    links: Sequence[str] = LINKS
+    ends: str = "pass"
+    but: tuple[tuple[str, str], ...] = ()
+    controller: bool = False
+    small_disk: bool = False
+    seconds: float = 60.0
+
+    def ending(self, moment: str) -> str:
+        """How the victim's job ends when the fault strikes at ``moment``."""
+        return dict(self.but).get(moment, self.ends)
+
+
+@dataclass(frozen=True, order=True)
+class Combination:
+    """One fault at one moment over one kind of link."""
+
+    fault: str
+    moment: str
+    link: str
+
+    @property
+    def id(self) -> str:
+        """As pytest names it."""
+        return f"{self.fault}-{self.moment}-{self.link}"
+
+    def pairs(self) -> set[tuple[str, str]]:
+        """The pairs of values it covers."""
+        return set(combinations((self.fault, self.moment, self.link), 2))
+
+
+def faults() -> dict[str, Fault]:
+    """Every fault by the name of its file."""
+    names = sorted(path.stem for path in (Path(__file__).parent / "faults").glob("*.py"))
+    return {name: importlib.import_module(f"tests.chaos.faults.{name}").FAULT for name in names}
+
+
+def all_combinations() -> list[Combination]:
+    """Everything that makes sense, in a fixed order."""
+    return [
+        Combination(name, moment, link)
+        for name, fault in faults().items()
+        for moment in fault.moments
+        for link in fault.links
+    ]
+
+
+def chosen(count: int, seed: int) -> list[Combination]:
+    """``count`` combinations: every fault first, then whatever covers most pairs that are not yet covered."""
+    left = all_combinations()
+    random.Random(seed).shuffle(left)
+    picked: list[Combination] = []
+    covered: set[tuple[str, str]] = set()
+    while left and len(picked) < count:
+        unseen = {entry.fault for entry in left} - {entry.fault for entry in picked}
+        best = max(left, key=lambda entry: (entry.fault in unseen, len(entry.pairs() - covered)))
+        left.remove(best)
+        picked.append(best)
+        covered |= best.pairs()
+    return sorted(picked)
+
+
+def by_id(ids: Iterable[str]) -> dict[str, Combination]:
+    """Combinations by their id."""
+    known = {entry.id: entry for entry in all_combinations()}
+    return {name: known[name] for name in ids}

@@ -1,0 +1,363 @@
+"""One scenario: a farm with a real broker, real workers and two devices, and everything a fault may lay hands on."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+from sqlalchemy import text
+
+from farm import dispatch
+from farm.inventory import Device, Link
+from farm.jobs import AttemptView, JobSpec, JobView, RunSpec
+from farm.session import FarmSession
+from farm.store import Store, attempts_of, create_run, jobs_of
+from farm.store.models import RunRow
+from farm.valkey import read_endpoint
+from tests.agents.sshd import Sshd
+from tests.chaos.engine import Engine
+from tests.chaos.relay import Relay
+from tests.chaos.scenario import Fault
+
+EXECUTOR = "tests.chaos.executor:execute"
+REPOSITORY = Path(__file__).parents[2]
+#: A lease is ten seconds long in earnest; everything that waits for one is shortened alike.
+LEASE_SECONDS = 5.0
+LOST_MESSAGE_SECONDS = 2.5
+PATIENCE = 60.0
+RUNNER_SECONDS = 60.0
+
+# What the store itself saw: every change of a job's state and of its result, in order, by the host's real clock.
+WITNESS = (
+    """
+CREATE TABLE witness (job TEXT, before TEXT, after TEXT, attempts INTEGER, result INTEGER, at REAL)
+""",
+    """
+CREATE TRIGGER witness_of_jobs AFTER UPDATE ON jobs WHEN OLD.status != NEW.status OR OLD.result IS NOT NEW.result
+BEGIN
+    INSERT INTO witness VALUES (
+        NEW.id, OLD.status, NEW.status, NEW.attempts, OLD.result IS NOT NEW.result,
+        (julianday('now') - 2440587.5) * 86400.0
+    );
+END
+""",
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a job as the store saw it; ``at`` is in seconds since 1970, not moved by a clock that jumps."""
+
+    job: str
+    before: str
+    after: str
+    attempts: int
+    result: bool
+    at: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is left of a scenario. ``struck`` is when the fault was over or, if it lasts, when it began."""
+
+    jobs: tuple[JobView, ...]
+    attempts: dict[str, tuple[AttemptView, ...]]
+    changes: tuple[Change, ...]
+    device_logs: dict[str, tuple[str, ...]]
+    leftovers: tuple[str, ...]
+    struck: float | None
+    right: str
+    regressed: str
+
+
+@dataclass
+class World:
+    """``with World(link) as world: evidence = world.run(moment, strike)``."""
+
+    link: str
+    seconds: float = RUNNER_SECONDS
+    small_disk: bool = False
+    folder: Path = field(init=False)
+    struck: float | None = field(init=False, default=None)
+    run_id: str = field(init=False, default="")
+    command: subprocess.Popen[str] | None = field(init=False, default=None)
+    session: FarmSession | None = field(init=False, default=None)
+
+    def __enter__(self) -> World:
+        self.folder = Path(tempfile.mkdtemp(prefix="lschaos-"))  # short: socket paths are limited
+        self.state, self.chaos = self.folder / "state", self.folder / "chaos"
+        self.chaos.mkdir()
+        self._stack = ExitStack()
+        self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._stack.callback(self._wait_for_silence)
+        with self._stack:
+            self._patch()
+            self.engine = Engine(self.folder / "engine", self.chaos)
+            self.sshd, self.relay = self._ssh() if self.link == "ssh" else (None, None)
+            self.store = self._stack.enter_context(Store(f"sqlite:///{self.state / 'lockstep.db'}", self.clock))
+            with self.store.write() as session:
+                for statement in WITNESS:
+                    session.execute(text(statement))
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self.command is not None:
+            self.command.kill()
+            self.command.communicate()
+        self._stack.close()
+
+    # -- what faults use --------------------------------------------------------------------------
+
+    def clock(self) -> float:
+        """The host's clock, as wrong as ``jump`` made it."""
+        try:
+            return time.time() + float((self.chaos / "clock").read_text())
+        except (FileNotFoundError, ValueError):
+            return time.time()
+
+    def jump(self, seconds: float) -> None:
+        """Move the wall clock of the whole host."""
+        (self.chaos / ".clock").write_text(str(seconds))
+        (self.chaos / ".clock").rename(self.chaos / "clock")
+
+    def order(self, name: str, words: str = "") -> None:
+        """Leave a file that the executor or the runner takes, once."""
+        (self.chaos / name).write_text(words)
+
+    def victim(self) -> JobView:
+        """The job that the fault is aimed at."""
+        return next(job for job in jobs_of(self.store, self.run_id) if job.case == "victim")
+
+    def tries(self) -> tuple[AttemptView, ...]:
+        """The attempts at the victim so far."""
+        return attempts_of(self.store, self.victim().id)
+
+    def slot(self) -> int:
+        """The process that has the victim, be it before its claim."""
+        told = (self.chaos / "reached").read_text()
+        return int(told) if told else int(self.tries()[-1].worker.partition("@")[0])
+
+    def processes(self, word: str = "") -> list[int]:
+        """Every process of this farm whose command holds ``word``."""
+        marker = f"LOCKSTEP_STATE={self.state}\0".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if word in command and (marker in (entry / "environ").read_bytes() or str(self.state) in command):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def left(self, number: int) -> bool:
+        """True once the attempt ``number`` at the victim has spoken its last word to the store."""
+        log = self.chaos / "attempts.jsonl"
+        wanted = f'{{"what": "left", "case": "victim", "attempt": {number}}}'
+        return log.exists() and wanted in log.read_text().splitlines()
+
+    def broker(self) -> tuple[str, str]:
+        """URL and queue of the session's broker."""
+        endpoint = read_endpoint(self.state / "broker")
+        assert endpoint is not None
+        with self.store.read() as session:
+            return endpoint.url, session.get_one(RunRow, self.run_id).driver
+
+    def strike_now(self) -> None:
+        """The moment from which recovery is counted."""
+        self.struck = time.time()
+
+    # -- the run -------------------------------------------------------------------------------------
+
+    def calm(self) -> Evidence:
+        """Run the same jobs undisturbed."""
+        self.run_id = self._plan()
+        with FarmSession(executor=EXECUTOR, slots=2, store_url=self.store.url) as session:
+            session.run(self.run_id)
+        return self._evidence()
+
+    def run(self, fault: Fault, moment: str) -> Evidence:
+        """Run four jobs on two devices and let ``fault`` strike once the victim reaches ``moment``."""
+        self.run_id = self._plan()
+        fault.arm(self)
+        self.order(moment)
+        over = threading.Event()
+        faults: list[BaseException] = []
+        self._struck = threading.Event()
+        striking = threading.Thread(target=self._strike, args=(moment, fault, over, faults))
+        striking.start()
+        try:
+            if fault.controller:
+                self._run_apart()
+            else:
+                with FarmSession(executor=EXECUTOR, slots=2, store_url=self.store.url) as self.session:
+                    self.session.store.clock = self.clock
+                    self.session.run(self.run_id)
+                    self._struck.wait(PATIENCE)
+                    fault.after(self)
+        finally:
+            over.set()
+            (self.chaos / f"{moment}.taken").unlink(missing_ok=True)
+            striking.join()
+        if faults:
+            raise faults[0]
+        return self._evidence()
+
+    def run_again(self, evidence: Evidence) -> Evidence:
+        """What people do after a run that was abandoned: run what is missing."""
+        missing = [job for job in evidence.jobs if job.result is None]
+        again = [JobSpec(case=job.case, device=job.device, position=job.position, spec=job.spec) for job in missing]
+        self.run_id = create_run(self.store, RunSpec(suite="chaos", engine="chaos", command="again"), again)
+        with FarmSession(executor=EXECUTOR, slots=2, store_url=self.store.url) as session:
+            session.run(self.run_id)
+        return self._evidence()
+
+    def _strike(self, moment: str, fault: Fault, over: threading.Event, faults: list[BaseException]) -> None:
+        try:
+            wait_until((self.chaos / "reached").exists, over)
+            self.strike_now()
+            fault.strike(self)
+        except BaseException as error:
+            faults.append(error)
+        finally:
+            (self.chaos / f"{moment}.taken").unlink(missing_ok=True)
+            self._struck.set()
+            over.wait()  # what this thread started asked to end with its parent, and that is this thread
+
+    def _run_apart(self) -> None:
+        with (self.folder / "command.log").open("wb") as log:
+            self.command = subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.drive", self.store.url, self.run_id],
+                cwd=REPOSITORY,
+                start_new_session=True,
+                text=True,
+                stdout=log,
+                stderr=log,
+            )
+        self._struck.wait()
+        self.command.wait(PATIENCE)
+        wait_until(lambda: not self.processes())
+
+    def _plan(self) -> str:
+        devices = {name: self._device(name) for name in ("device-0", "device-1")}
+        plan = [
+            ("victim", "device-0", 0),
+            ("after", "device-0", 1),
+            ("other", "device-1", 0),
+            ("regressed", "device-1", 1),
+        ]
+        jobs = [
+            JobSpec(
+                case=case,
+                device=device,
+                position=position,
+                spec=self.engine.job(
+                    case,
+                    devices[device],
+                    regressed=case == "regressed",
+                    seconds=self.seconds if case == "victim" else RUNNER_SECONDS,
+                ),
+            )
+            for case, device, position in plan
+        ]
+        return create_run(self.store, RunSpec(suite="chaos", engine="chaos", command="chaos"), jobs)
+
+    def _device(self, name: str) -> Device:
+        link = Link(kind="local")
+        if name == "device-0" and self.sshd is not None and self.relay is not None:
+            where = self.sshd.address
+            known = self.folder / "known_hosts"
+            kind, key = (self.sshd.folder / "host_key.pub").read_text().split()[:2]
+            known.write_text(f"[127.0.0.1]:{self.relay.port} {kind} {key}\n")
+            link = Link(
+                kind="ssh",
+                host="127.0.0.1",
+                port=self.relay.port,
+                user=where.user,
+                key=str(where.key),
+                known_hosts=str(known),
+                folder=str(self.device_folder),
+            )
+        return Device(name=name, chip="c", model="m", tier="low", abis=("x86-64",), memory_mb=64, link=link)
+
+    @property
+    def device_folder(self) -> Path:
+        """Where the victim's device keeps its things, as that device names it."""
+        return self.folder / "board" if self.link == "ssh" else self.state / "devices" / "device-0"
+
+    def _ssh(self) -> tuple[Sshd, Relay]:
+        (self.folder / "board").mkdir()
+        daemon = Sshd(self.folder / "sshd")
+        if self.small_disk:
+            daemon.prefix = on_a_small_disk(self.folder / "board")
+        self._stack.callback(daemon.stop)
+        daemon.start()
+        return daemon, self._stack.enter_context(Relay(daemon.port))
+
+    def _patch(self) -> None:
+        patch = self._stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("LOCKSTEP_STATE", str(self.state))
+        patch.setenv("LOCKSTEP_CHAOS", str(self.chaos))
+        patch.setenv("LOCKSTEP_CHAOS_LEASE", str(LEASE_SECONDS))
+        patch.setenv("PYTHONPATH", str(REPOSITORY))
+        for variable in ("LOCKSTEP_BROKER_URL", "LOCKSTEP_STORE_URL"):
+            patch.delenv(variable, raising=False)
+        patch.setattr(dispatch, "LOST_MESSAGE_SECONDS", LOST_MESSAGE_SECONDS)
+
+    def _wait_for_silence(self) -> None:
+        wait_until(lambda: not self.processes())
+
+    def _evidence(self) -> Evidence:
+        jobs = jobs_of(self.store, self.run_id)
+        with self.store.read() as session:
+            rows = session.execute(text("SELECT job, before, after, attempts, result, at FROM witness ORDER BY rowid"))
+            changes = tuple(Change(*row) for row in rows)
+        logs = {
+            name: tuple((self.chaos / f"{name}.log").read_text().splitlines())
+            for name in ("device-0", "device-1")
+            if (self.chaos / f"{name}.log").exists()
+        }
+        tries = {job.id: attempts_of(self.store, job.id) for job in jobs}
+        rest = [*(self.device_folder / "jobs").glob("*"), *self.device_folder.rglob("*.part")]
+        names = tuple(str(path.relative_to(self.device_folder)) for path in rest)
+        return Evidence(jobs, tries, changes, logs, names, self.struck, self.engine.digest, self.engine.other)
+
+
+def on_a_small_disk(folder: Path) -> tuple[str, ...]:
+    """The start of a command that sees a disk of 96 MB of its own at ``folder``; needs root or user namespaces."""
+    mount = 'mount -t tmpfs -o size=96m,mode=0777 tmpfs "$0" && exec "$@"'
+    if os.getuid() == 0:
+        return ("unshare", "--mount", "--propagation", "private", "sh", "-c", mount, str(folder))
+    me = pwd.getpwuid(os.getuid())
+    back = ("unshare", "--user", f"--map-user={me.pw_uid}", f"--map-group={me.pw_gid}")
+    return ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(folder), *back)
+
+
+def kill(pid: int) -> None:
+    """SIGKILL."""
+    os.kill(pid, signal.SIGKILL)
+
+
+def wait_until(condition: Callable[[], object], over: threading.Event | None = None) -> None:
+    """Return once ``condition`` holds; fails when that does not come, or the run is over first."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        assert over is None or not over.is_set(), "the run ended before the moment came"
+        time.sleep(0.01)
