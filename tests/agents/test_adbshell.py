@@ -177,7 +177,7 @@ def test_a_line_that_dies_before_the_exit_code_is_no_end() -> None:
 
 def test_a_device_that_goes_silent_is_waited_for_until_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adbshell, "GRACE_SECONDS", 0.1)
-    with device(b"") as (opened, _), pytest.raises(EOFError):
+    with device(b"") as (opened, _), pytest.raises(TimeoutError):
         adbshell.run("v2", opened, "x", (), seconds=0.1, keep=100)
 
 
