@@ -64,9 +64,38 @@ def weights(node: onnx.NodeProto, model: onnx.ModelProto) -> tuple[int, np.ndarr
     return (position, array) if position is not None and array is not None else None
 
 
+def channels(node: onnx.NodeProto, model: onnx.ModelProto) -> tuple[int, np.ndarray, np.ndarray] | None:
+    """Position of the weights, the weights with output channels first, and the sum of magnitudes of each channel."""
+    found = weights(node, model)
+    if found is None or node.op_type not in ("Conv", "Gemm", "MatMul", "BatchNormalization"):
+        return None
+    position, array = found
+    if array.ndim == 1 and node.op_type != "BatchNormalization":
+        return None
+    first = np.moveaxis(array, output_axis(node), 0)
+    return position, first, np.abs(first.reshape(first.shape[0], -1).astype(np.float64)).sum(axis=1)
+
+
+def output_axis(node: onnx.NodeProto) -> int:
+    """Where the output channels lie in the weights of a node."""
+    if node.op_type == "MatMul":
+        return -1
+    if node.op_type == "Gemm":
+        transposed = attribute(node, "transB")
+        return 0 if transposed is not None and transposed.i else 1
+    return 0
+
+
 def attribute(node: onnx.NodeProto, name: str) -> onnx.AttributeProto | None:
     """One attribute of a node."""
     return next((entry for entry in node.attribute if entry.name == name), None)
+
+
+def set_attribute(node: onnx.NodeProto, changed: onnx.AttributeProto) -> None:
+    """Give ``node`` the attribute ``changed`` in place of the one of that name."""
+    kept = [entry for entry in node.attribute if entry.name != changed.name]
+    del node.attribute[:]
+    node.attribute.extend([*kept, changed])
 
 
 def _tensor(name: str, model: onnx.ModelProto) -> onnx.TensorProto | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import helper
 
-from engine.models.faults._weights import attribute
+from engine.models.faults._weights import attribute, set_attribute
 
 WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 
@@ -23,9 +23,7 @@ def apply(node: onnx.NodeProto, model: onnx.ModelProto) -> None:  # noqa: ARG001
         changed = helper.make_attribute("mode", "edge" if old == "constant" else "constant")
     else:
         changed = _other_side(node) or helper.make_attribute("auto_pad", "NOTSET")
-    kept = [entry for entry in node.attribute if entry.name != changed.name]
-    del node.attribute[:]
-    node.attribute.extend([*kept, changed])
+    set_attribute(node, changed)
 
 
 def _other_side(node: onnx.NodeProto) -> onnx.AttributeProto | None:

@@ -3,13 +3,27 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 from engine.contract.errors import UsageError
 from engine.models.golden import golden_trace
 from engine.models.graph import read_model
 from engine.models.mutate import kinds, mutate, parse_injection, valid_targets
 
-KINDS = ["drop_bias", "nan", "scale_weights", "swap_channels", "wrong_padding"]
+KINDS = [
+    "dead_channel",
+    "drop_bias",
+    "flipped_sign",
+    "half_weights",
+    "nan",
+    "scale_weights",
+    "shifted_weights",
+    "swap_channels",
+    "transposed_weights",
+    "wrong_activation",
+    "wrong_epsilon",
+    "wrong_padding",
+]
 
 
 def first_deviating(path: Path, broken: onnx.ModelProto, inputs: dict[str, np.ndarray], folder: Path) -> list[str]:
@@ -24,6 +38,16 @@ def first_deviating(path: Path, broken: onnx.ModelProto, inputs: dict[str, np.nd
     return [layer.id for layer in good.layers if layer.id in differing and not differing & set(layer.inputs)]
 
 
+def normalised(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with a normalisation in place of its Relu; one of its variances is small."""
+    for name, values in {"scale": [1, 2, 3], "offset": [0, 1, 2], "mean": [0, 0, 1], "variance": [1, 1e-4, 2]}.items():
+        model.graph.initializer.append(numpy_helper.from_array(np.array(values, dtype=np.float32), name))
+    relu = next(node for node in model.graph.node if node.op_type == "Relu")
+    relu.op_type = "BatchNormalization"
+    relu.input.extend(["scale", "offset", "mean", "variance"])
+    return model
+
+
 def test_kinds_are_found_by_file_name() -> None:
     assert list(kinds()) == KINDS
     for name, fault in kinds().items():
@@ -34,6 +58,9 @@ def test_kinds_are_found_by_file_name() -> None:
 def test_every_kind_breaks_the_named_layer_first(
     kind: str, small_model: onnx.ModelProto, small_path: Path, small_inputs: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
+    if kind == "wrong_epsilon":
+        small_model = normalised(small_model)
+        small_path.write_bytes(small_model.SerializeToString())
     before = small_model.SerializeToString()
     targets = valid_targets(small_model)[kind]
     assert targets
@@ -45,7 +72,7 @@ def test_every_kind_breaks_the_named_layer_first(
 
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path) -> None:
-    for layer in ("conv", "matmul", "y", "broken"):
+    for layer in ("conv", "relu", "matmul", "y", "broken"):
         (tmp_path / layer).mkdir(exist_ok=True)
 
 
@@ -58,11 +85,18 @@ def _folders(tmp_path: Path) -> None:
         ("orientation-0", "swap_channels@p2o.pd_op.depthwise_conv2d.7.0"),
         ("orientation-0", "nan@p2o.pd_op.matmul.0.0"),
         ("orientation-0", "wrong_padding@p2o.pd_op.conv2d.0.0"),
+        ("orientation-0", "wrong_epsilon@p2o.pd_op.batch_norm_.13.0"),
+        ("orientation-0", "half_weights@p2o.pd_op.conv2d.5.0"),
+        ("orientation-0", "transposed_weights@p2o.pd_op.depthwise_conv2d.7.0"),
+        ("orientation-0", "flipped_sign@Add.3"),
         ("vad-speech", "scale_weights@/stft/Conv_output_0"),
         ("vad-speech", "drop_bias@/encoder.1/Conv_output_0"),
         ("vad-speech", "swap_channels@/encoder.0/Conv_output_0"),
         ("vad-speech", "nan@/encoder.3/Conv_output_0"),
         ("vad-speech", "wrong_padding@/stft/padding/Pad_output_0"),
+        ("vad-speech", "dead_channel@/encoder.0/Conv_output_0"),
+        ("vad-speech", "shifted_weights@/encoder.2/Conv_output_0"),
+        ("vad-speech", "wrong_activation@/Relu_3_output_0"),
     ],
 )
 def test_the_smoke_models_deviate_first_where_they_are_broken(smoke, case_id: str, layer: str, tmp_path: Path) -> None:
