@@ -203,9 +203,9 @@ def layer_rows(outcomes: Sequence[CaseOutcome], matrix: Matrix) -> Iterator[dict
     for outcome in outcomes:
         canonical = matrix.canonical.get(outcome.prepared.case.id)
         digests = {layer.id: layer.digest for layer in canonical.layers} if canonical else {}
-        golden = outcome.prepared.golden.by_id()
+        golden = {layer.id: (layer.dtype, "x".join(map(str, layer.shape))) for layer in outcome.prepared.golden.layers}
         for layer in outcome.verdict.layers:
-            reference = golden[layer.id]
+            dtype, shape = golden[layer.id]
             yield {
                 "case": outcome.prepared.case.id,
                 "device": outcome.device.name,
@@ -214,8 +214,8 @@ def layer_rows(outcomes: Sequence[CaseOutcome], matrix: Matrix) -> Iterator[dict
                 "layer": layer.id,
                 "index": layer.index,
                 "op": layer.op,
-                "dtype": reference.dtype,
-                "shape": "x".join(map(str, reference.shape)),
+                "dtype": dtype,
+                "shape": shape,
                 "canonical_digest": digests.get(layer.id),
                 "base_digest": layer.base_digest,
                 **_measured(layer),
@@ -236,7 +236,7 @@ def _measured(layer: LayerVerdict) -> dict[str, Any]:
         **({name: getattr(metrics, name) for name in names} if metrics else {}),
         "bound": layer.bound,
         "would_pass": layer.would_pass,
-        **dataclasses.asdict(layer.nonfinite),
+        **vars(layer.nonfinite),
         "introduced": layer.introduced,
         "reason": layer.reason,
     }

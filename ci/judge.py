@@ -26,7 +26,7 @@ from consistency.verdict import judge_case, not_run
 from engine.contract.errors import RunnerNonsense
 from engine.contract.trace import Trace
 from engine.models.tasks import check_tasks
-from farm.evidence import observed_layers, observed_outputs, reference_layers
+from farm.evidence import observed_layers, observed_outputs
 from farm.execution import output_array
 from farm.inventory import Device
 from farm.jobs import JobError, JobView, Role, RunSummary
@@ -115,7 +115,7 @@ class Judge:
             prepared.case.id,
             device.name,
             self.matrix.profile or prepared.case.profile,
-            reference_layers(prepared.golden, self.matrix.canonical.get(prepared.case.id)),
+            self.matrix.references[prepared.case.id],
             cast(CaseStatus, status),
             reason,
             base_status=base_status,
@@ -140,14 +140,13 @@ class Judge:
         expectation: Expectation | None,
         tasks: tuple[TaskResult, ...],
     ) -> CaseVerdict:
-        canonical = self.matrix.canonical.get(prepared.case.id)
         outputs = observed_outputs(answer)
         evidence = CaseEvidence(
             case=prepared.case.id,
             device=device.name,
             profile=self.matrix.profile or prepared.case.profile,
             level=self.level,
-            reference=reference_layers(prepared.golden, canonical),
+            reference=self.matrix.references[prepared.case.id],
             outputs=outputs,
             plain_runs=_plain_runs(answer, outputs),
             observed=observed_layers(answer),
@@ -178,7 +177,7 @@ class Judge:
         verdict = self._judge(prepared, device, base.result, None, None, self._tasks(prepared, base.result))
         return BaseEvidence(
             status=verdict.status,
-            layers={layer.id: layer.digest for layer in observed_layers(base.result)},
+            layers={str(record["id"]): str(record["digest"]) for record in base.result["layers"]},
             outputs={str(record["name"]): str(record["digest"]) for record in base.result["outputs"]},
             first_deviating=verdict.first_deviating,
         )

@@ -6,12 +6,15 @@ import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ci.builds import EngineSource
 from ci.prepare import PreparedCase
+from consistency.records import ReferenceLayer
 from engine.contract.trace import Trace
 from farm.casejob import BundleRef, CaseJob, FileRef
+from farm.evidence import reference_layers
 from farm.health import Health
 from farm.hosts import host_queue
 from farm.inventory import Device, Link
@@ -40,6 +43,13 @@ class Matrix:
     canonical: Mapping[str, Trace] = field(default_factory=dict)
     emulators: Mapping[str, str] = field(default_factory=dict)
     profile: str | None = None
+
+    @cached_property
+    def references(self) -> Mapping[str, tuple[ReferenceLayer, ...]]:
+        """By case, the golden's layers with what the canonical makes of them."""
+        return {
+            entry.case.id: reference_layers(entry.golden, self.canonical.get(entry.case.id)) for entry in self.cases
+        }
 
 
 def referee_device(abi: str) -> Device:

@@ -7,7 +7,6 @@ import os
 import secrets
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,11 @@ from ci.judge import CaseOutcome
 from ci.options import GateOptions, NotTested, Selection
 from ci.plan import EngineUnderTest, Matrix
 from ci.prepare import PreparedCase
-from consistency.chips import bit_identity, compare_chips
+from consistency.chips import bit_identity, compare_fleet
 from consistency.gate import gate_outcome
 from consistency.records import GateCase, GateOutcome
 from consistency.thresholds import profile
-from farm.evidence import observed_layers, reference_layers
+from farm.evidence import observed_layers
 from farm.inventory import Device, load_fleet
 from farm.jobs import RunSummary
 from reports import render, write_layers, write_verdict
@@ -100,14 +99,13 @@ class RunFolder:
     @cached_property
     def pairs(self) -> list[PairOutcome]:
         """Every two devices compared on every case."""
-        pairs = []
+        pairs: list[PairOutcome] = []
         for prepared in self.matrix.cases:
             answered = [entry for entry in self._answered(prepared) if entry.answer["layers"]]
-            reference = reference_layers(prepared.golden, self.matrix.canonical.get(prepared.case.id))
+            seen = {entry.device.name: observed_layers(entry.answer) for entry in answered}
             rules = profile(self.matrix.profile or prepared.case.profile)
-            for a, b in combinations(answered, 2):
-                verdict = compare_chips(observed_layers(a.answer), observed_layers(b.answer), reference, rules)
-                pairs.append(PairOutcome(a.device.name, b.device.name, prepared.case.id, verdict))
+            compared = compare_fleet(seen, self.matrix.references[prepared.case.id], rules)
+            pairs += [PairOutcome(a, b, prepared.case.id, verdict) for (a, b), verdict in compared.items()]
         return pairs
 
     def _answered(self, prepared: PreparedCase) -> list[CaseOutcome]:
@@ -120,7 +118,7 @@ class RunFolder:
         for prepared in self.matrix.cases:
             answered = self._answered(prepared)
             digests = {
-                entry.device.name: {layer.id: layer.digest for layer in observed_layers(entry.answer)}
+                entry.device.name: {record["id"]: record["digest"] for record in entry.answer["layers"]}
                 or {record["name"]: record["digest"] for record in entry.answer["outputs"]}
                 for entry in answered
             }
@@ -128,7 +126,7 @@ class RunFolder:
                 entry.device.name: " ".join(entry.answer["fingerprint"][key][:16] for key in ("dispatch", "bundle"))
                 for entry in answered
             }
-            found = bit_identity(digests, dispatch, reference_layers(prepared.golden, None))
+            found = bit_identity(digests, dispatch, self.matrix.references[prepared.case.id])
             groups = [
                 {"devices": list(g.devices), "dispatches": list(g.dispatches), "layers": g.layers} for g in found.groups
             ]

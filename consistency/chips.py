@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from consistency import words
 from consistency.localise import first_deviating, topological
-from consistency.matching import match
+from consistency.matching import Match, match
 from consistency.pairing import pair
 from consistency.records import (
     BitGroup,
@@ -36,12 +37,35 @@ def compare_chips(
 
     Compared are the layers that both report. The bound of a pair is the layer's bound against the golden.
     """
+    return compare_fleet({"a": a_layers, "b": b_layers}, reference, profile)["a", "b"]
+
+
+def compare_fleet(
+    chips: Mapping[str, Sequence[ObservedLayer]], reference: Sequence[ReferenceLayer], profile: Profile
+) -> dict[tuple[str, str], ChipPairVerdict]:
+    """``compare_chips`` of every two of ``chips``, in their order; each chip is paired with the model once."""
     order = topological(reference)
-    a_pairs, b_pairs = pair(order, a_layers).pairs, pair(order, b_layers).pairs
+    bounds = {layer.id: profile.bounds(layer.op, layer.dtype, layer.scale) for layer in order}
+    sides = {chip: _side(order, layers) for chip, layers in chips.items()}
+    return {(a, b): _compare(order, sides[a], sides[b], bounds, profile) for a, b in combinations(sides, 2)}
+
+
+_Side = Mapping[str, tuple[ObservedLayer, Match]]
+
+
+def _side(order: Sequence[ReferenceLayer], layers: Sequence[ObservedLayer]) -> _Side:
+    """One chip's layers by id, each with the reference it equals."""
+    pairs = pair(order, layers).pairs
+    return {layer.id: (pairs[layer.id], match(layer, pairs[layer.id])) for layer in order if layer.id in pairs}
+
+
+def _compare(
+    order: Sequence[ReferenceLayer], a: _Side, b: _Side, bounds: Mapping[str, Bounds | None], profile: Profile
+) -> ChipPairVerdict:
     layers = [
-        _chip_layer(layer, a_pairs[layer.id], b_pairs[layer.id], profile)
+        _chip_layer(layer, a[layer.id], b[layer.id], bounds[layer.id], profile)
         for layer in order
-        if layer.id in a_pairs and layer.id in b_pairs
+        if layer.id in a and layer.id in b
     ]
     equal = [layer for layer in layers if layer.status == "identical"]
     failing = [layer for layer in layers if layer.status == "fail"]
@@ -94,17 +118,23 @@ def bit_identity(
     )
 
 
-def _chip_layer(reference: ReferenceLayer, a: ObservedLayer, b: ObservedLayer, profile: Profile) -> ChipLayer:
-    if a.dtype == b.dtype and a.shape == b.shape and a.digest == b.digest:
+def _chip_layer(
+    reference: ReferenceLayer,
+    a: tuple[ObservedLayer, Match],
+    b: tuple[ObservedLayer, Match],
+    bounds: Bounds | None,
+    profile: Profile,
+) -> ChipLayer:
+    (a_seen, a_match), (b_seen, b_match) = a, b
+    if a_seen.digest == b_seen.digest and a_seen.dtype == b_seen.dtype and a_seen.shape == b_seen.shape:
         return ChipLayer(reference.id, "identical", 0.0, None)
-    bounds = profile.bounds(reference.op, reference.dtype, reference.scale)
     bound = bounds.max_abs if bounds else None
     unlike = _unlike(reference, a, b, profile)
     if unlike:
         return ChipLayer(reference.id, "fail", None, bound, unlike)
     if bounds is None:
         return ChipLayer(reference.id, "needs_tensors", None, None, f"no profile rule compares {reference.dtype}")
-    a_stats, b_stats = match(reference, a).stats, match(reference, b).stats
+    a_stats, b_stats = a_match.stats, b_match.stats
     if a_stats is None or b_stats is None:
         return ChipLayer(reference.id, "needs_tensors", None, bounds.max_abs, "statistics of one side are not known")
     if a_stats.nonfinite_mismatch or b_stats.nonfinite_mismatch:
@@ -112,15 +142,20 @@ def _chip_layer(reference: ReferenceLayer, a: ObservedLayer, b: ObservedLayer, p
     return _triangle(reference.id, a_stats, b_stats, bounds)
 
 
-def _unlike(reference: ReferenceLayer, a: ObservedLayer, b: ObservedLayer, profile: Profile) -> str | None:
+def _unlike(
+    reference: ReferenceLayer,
+    a_side: tuple[ObservedLayer, Match],
+    b_side: tuple[ObservedLayer, Match],
+    profile: Profile,
+) -> str | None:
     """Why two layers with different digests fail without a number."""
+    (a, a_match), (b, b_match) = a_side, b_side
     if a.shape != b.shape:
         return f"shapes {list(a.shape)} and {list(b.shape)}"
     if a.dtype != b.dtype and not all(profile.accepts_dtype(reference.dtype, side.dtype) for side in (a, b)):
         return f"dtypes {a.dtype} and {b.dtype}"
-    a_kinds, b_kinds = match(reference, a).nonfinite, match(reference, b).nonfinite
-    if a_kinds != b_kinds:
-        return f"{words.nonfinite(a_kinds)} on one side, {words.nonfinite(b_kinds)} on the other"
+    if a_match.nonfinite != b_match.nonfinite:
+        return f"{words.nonfinite(a_match.nonfinite)} on one side, {words.nonfinite(b_match.nonfinite)} on the other"
     return "the digests differ" if profile.bitexact else None
 
 
@@ -160,7 +195,7 @@ def _pair_status(layers: Sequence[ChipLayer], failing: Sequence[ChipLayer], open
 
 
 def _worst(layers: Sequence[ChipLayer], first: Sequence[str]) -> Worst | None:
-    chosen = next((layer for layer in layers if layer.id in first), None)
+    chosen = next((layer for layer in layers if layer.id == first[0]), None) if first else None
     if chosen is None:
         bounded = [layer for layer in layers if layer.bound and layer.difference is not None]
         chosen = max(bounded, key=lambda layer: (layer.difference or 0.0) / (layer.bound or 1.0), default=None)

@@ -23,13 +23,23 @@ class LayerJudge:
 
     def judge(self, reference: ReferenceLayer, index: int, observed: ObservedLayer) -> LayerVerdict:
         """The verdict of a paired layer; whether it introduced its error is for the graph to say."""
-        blank = LayerVerdict(reference.id, index, reference.op, "not_compared", observed=observed)
         mismatch = self._mismatch(reference, observed)
         if mismatch:
             metric, words_ = mismatch
-            return replace(blank, status="fail", metric=metric, reason=f"{reference.op} `{reference.id}` has {words_}")
+            reason = f"{reference.op} `{reference.id}` has {words_}"
+            return LayerVerdict(
+                reference.id, index, reference.op, "fail", metric=metric, reason=reason, observed=observed
+            )
         found = match(reference, observed)
-        blank = replace(blank, matched=found.matched, nonfinite=found.nonfinite)
+        blank = LayerVerdict(
+            reference.id,
+            index,
+            reference.op,
+            "not_compared",
+            found.matched,
+            nonfinite=found.nonfinite,
+            observed=observed,
+        )
         if self.profile.bitexact:
             return self._exact(blank, reference, found)
         if found.nonfinite != reference.nonfinite:

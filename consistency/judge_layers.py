@@ -45,9 +45,7 @@ def judge_layers(
     verdicts = [_verdict(judge, layer, index, pairing, level) for index, layer in enumerate(order)]
     verdicts = _without_reused(order, verdicts, pairing)
     frontier = first_deviating(order, {verdict.id for verdict in verdicts if verdict.status == "fail"})
-    introduced = set(frontier.introduced)
-    marked = tuple(_against_base(replace(v, introduced=v.id in introduced), base) for v in verdicts)
-    return JudgedLayers(marked, frontier, pairing)
+    return JudgedLayers(_marked(verdicts, frontier, base), frontier, pairing)
 
 
 def judge_outputs(
@@ -58,10 +56,9 @@ def judge_outputs(
     finals = [(index, layer) for index, layer in enumerate(order) if layer.final]
     pairing = pair([layer for _, layer in finals], outputs)
     judge = LayerJudge(profile, {layer.id: layer for layer in order})
-    verdicts = tuple(_against_base(_verdict(judge, layer, index, pairing, 0), base) for index, layer in finals)
+    verdicts = [_verdict(judge, layer, index, pairing, 0) for index, layer in finals]
     frontier = first_deviating(order, {verdict.id for verdict in verdicts if verdict.status == "fail"})
-    introduced = set(frontier.introduced)
-    return JudgedLayers(tuple(replace(v, introduced=v.id in introduced) for v in verdicts), frontier, pairing)
+    return JudgedLayers(_marked(verdicts, frontier, base), frontier, pairing)
 
 
 def coverage(layers: Sequence[LayerVerdict]) -> Coverage:
@@ -110,8 +107,17 @@ def _without_reused(
     ]
 
 
-def _against_base(verdict: LayerVerdict, base: Mapping[str, str]) -> LayerVerdict:
-    digest = base.get(verdict.id)
-    if digest is None or verdict.observed is None:
-        return replace(verdict, base_digest=digest)
-    return replace(verdict, base_digest=digest, changed=verdict.observed.digest != digest)
+def _marked(verdicts: Sequence[LayerVerdict], frontier: Frontier, base: Mapping[str, str]) -> tuple[LayerVerdict, ...]:
+    """Every verdict with what the graph and base say of it; most have nothing to add, and are kept as they are."""
+    introduced = set(frontier.introduced)
+    return tuple(
+        _with(verdict, introduced=verdict.id in introduced, base=base.get(verdict.id))
+        if verdict.id in introduced or verdict.id in base
+        else verdict
+        for verdict in verdicts
+    )
+
+
+def _with(verdict: LayerVerdict, *, introduced: bool, base: str | None) -> LayerVerdict:
+    changed = None if base is None or verdict.observed is None else verdict.observed.digest != base
+    return replace(verdict, introduced=introduced, base_digest=base, changed=changed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from consistency.records import NonFinite, ObservedLayer, ReferenceLayer, Scale, Stats
@@ -24,12 +23,12 @@ def reference_layers(golden: Trace, canonical: Trace | None) -> tuple[ReferenceL
                 shape=layer.shape,
                 inputs=layer.inputs,
                 digest=layer.digest,
-                nonfinite=NonFinite(**asdict(layer.nonfinite)),
-                scale=Scale(**asdict(layer.summary)),
+                nonfinite=NonFinite(**vars(layer.nonfinite)),
+                scale=Scale(**vars(layer.summary)),
                 final=layer.final,
                 canonical_digest=other.digest if other else None,
-                canonical_stats=Stats(**asdict(other.stats)) if other and other.stats else None,
-                canonical_nonfinite=NonFinite(**asdict(other.nonfinite)) if other else NonFinite(),
+                canonical_stats=Stats(**vars(other.stats)) if other and other.stats else None,
+                canonical_nonfinite=NonFinite(**vars(other.nonfinite)) if other else NonFinite(),
             )
         )
     return tuple(layers)

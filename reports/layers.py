@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,20 +62,17 @@ def write_layers(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
     Raises ``ValueError`` when a row has an unknown column or lacks a required one.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in LAYER_COLUMNS.names}
-    for row in rows:
-        unknown = set(row) - set(columns)
-        if unknown:
-            raise ValueError(f"layer row has unknown columns {sorted(unknown)}")
-        for name, values in columns.items():
-            value = row.get(name)
-            values.append(None if isinstance(value, float) and not math.isfinite(value) else value)
+    kept = list(rows)
+    unknown = set().union(*kept) - set(LAYER_COLUMNS.names)
+    if unknown:
+        raise ValueError(f"layer row has unknown columns {sorted(unknown)}")
+    columns = {name: [row.get(name) for row in kept] for name in LAYER_COLUMNS.names}
     for field in LAYER_COLUMNS:
         if not field.nullable and None in columns[field.name]:
             raise ValueError(f"layer row {columns[field.name].index(None)} lacks {field.name!r}")
     _require_words(columns["status"], STATUSES, "status")
     _require_words(columns["matched"], (*MATCHES, None), "matched")
-    table = pa.table(columns, schema=LAYER_COLUMNS)
+    table = _null_where_not_finite(pa.table(columns, schema=LAYER_COLUMNS))
     with whole(path) as part:
         pq.write_table(table, part, compression="zstd")
 

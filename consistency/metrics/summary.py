@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from consistency.metrics.error import rmse, scaled, sqnr_db
 from consistency.metrics.similarity import cosine, norm_ratio
@@ -39,7 +40,8 @@ def metrics_from_stats(stats: Stats, scale: Scale) -> Metrics:
         worst_got=_finite(stats.worst_got) if worst is not None else None,
         worst_ref=_finite(stats.worst_ref) if worst is not None else None,
     )
-    return Metrics(**{**metrics.__dict__, "reason": _undefined(metrics, stats)})
+    reason = _undefined(metrics, stats)
+    return replace(metrics, reason=reason) if reason else metrics
 
 
 def _undefined(metrics: Metrics, stats: Stats) -> str:

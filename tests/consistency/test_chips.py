@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency.chips import bit_identity, compare_chips
+from consistency.chips import bit_identity, compare_chips, compare_fleet
 from consistency.thresholds import profile
 from tests.consistency.builders import chain, observe_all, reference_of
 
@@ -145,3 +145,12 @@ def test_devices_that_reported_nothing_are_no_group_and_nothing_in_common_is_no_
     apart = bit_identity({"a": {"l1": "a"}, "b": {"l0": "a"}}, {}, REFERENCE)
     assert (apart.groups, apart.identical_layers) == ((), 0)
     assert bit_identity({}, {}, REFERENCE).groups == ()
+
+
+def test_a_fleet_is_compared_pair_by_pair_in_its_own_order() -> None:
+    chips = {"b": device(0, 0, 0), "a": device(0, 1e-4, 0), "c": device(0, 0, 9)}
+    fleet = compare_fleet(chips, REFERENCE, profile("fp32"))
+    assert list(fleet) == [("b", "a"), ("b", "c"), ("a", "c")]
+    for (one, other), verdict in fleet.items():
+        assert verdict == compare_chips(chips[one], chips[other], REFERENCE, profile("fp32"))
+    assert compare_fleet({"a": chips["a"]}, REFERENCE, profile("fp32")) == {}
