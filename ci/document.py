@@ -238,8 +238,20 @@ def _measured(layer: LayerVerdict) -> dict[str, Any]:
         "would_pass": layer.would_pass,
         **vars(layer.nonfinite),
         "introduced": layer.introduced,
+        **_alone(layer),
         "reason": layer.reason,
     }
+
+
+def _alone(layer: LayerVerdict) -> dict[str, Any]:
+    """What the layer introduced by itself, and what at least reached it; empty when it did not run alone."""
+    own = layer.alone
+    if own is None:
+        return {}
+    introduced = own.metrics.max_abs if own.metrics else None
+    total = layer.metrics.max_abs if layer.metrics else None
+    inherited = None if introduced is None or total is None else max(0.0, total - introduced)
+    return {"alone": own.status, "introduced_max_abs": introduced, "inherited_max_abs": inherited}
 
 
 def host_facts() -> dict[str, str]:

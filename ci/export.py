@@ -19,7 +19,20 @@ from farm.config import nearest
 
 #: What a node carries, in this order: what people look for first.
 NODE_COLUMNS = (
-    *("status", "introduced", "reason", "max_abs", "bound", "would_pass", "scaled_rms", "rmse", "sqnr_db"),
+    *(
+        "status",
+        "introduced",
+        "alone",
+        "introduced_max_abs",
+        "inherited_max_abs",
+        "reason",
+        "max_abs",
+        "bound",
+        "would_pass",
+        "scaled_rms",
+        "rmse",
+        "sqnr_db",
+    ),
     *("cosine", "norm_ratio", "over_bound", "count", "nan", "pos_inf", "neg_inf", "matched", "backend", "digest"),
 )
 FORMATS = ("csv", "parquet", "json", "onnx")

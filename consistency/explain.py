@@ -15,7 +15,8 @@ class Findings:
     """What was found about one case, before it is weighed.
 
     ``first`` first deviating layers · ``layers_gate`` instrumented layers may fail the case · ``observer``
-    dumping the layers changed the outputs.
+    dumping the layers changed the outputs · ``direct`` layers also seen without changing them, ``None`` when nobody
+    tried.
     """
 
     outputs: tuple[LayerVerdict, ...]
@@ -26,6 +27,17 @@ class Findings:
     repeats: Repeats
     tasks: tuple[TaskResult, ...]
     coverage: Coverage
+    direct: frozenset[str] | None = None
+
+    @property
+    def gating(self) -> tuple[LayerVerdict, ...]:
+        """The layers that fail the case: seen without changing the result, or alone on the golden's inputs."""
+        if self.layers_gate:
+            return tuple(layer for layer in self.layers if layer.status == "fail")
+        return tuple(layer for layer in self.layers if self._direct(layer) or _fails_alone(layer))
+
+    def _direct(self, layer: LayerVerdict) -> bool:
+        return layer.status == "fail" and layer.id in (self.direct or ())
 
 
 def explain(
@@ -62,10 +74,12 @@ def _failures(findings: Findings) -> list[str]:
     parts: list[str] = []
     first = [judged[name] for name in findings.first if name in judged]
     if first:
-        later = sum(1 for layer in findings.layers if layer.status == "fail" and not layer.introduced)
-        parts.append(first[0].reason + words.inherited(later))
+        failing = [layer for layer in findings.layers if layer.status == "fail" and layer.id not in findings.first]
+        parts.append(first[0].reason + words.inherited(sum(1 for layer in failing if not layer.introduced)))
         if len(first) > 1:
             parts.append("other first deviating layers: " + ", ".join(f"`{layer.id}`" for layer in first[1:]))
+        if own := [f"{layer.op} `{layer.id}`" for layer in failing if layer.introduced]:
+            parts.append(f"errors of their own, behind it: {', '.join(own)}")
         infinite = next((layer for layer in findings.layers if layer.metric == "nonfinite"), None)
         if infinite is not None and infinite.id != first[0].id:
             parts.append(f"first non-finite layer is {infinite.op} `{infinite.id}`")
@@ -78,6 +92,10 @@ def _failures(findings: Findings) -> list[str]:
         if task.status == "fail":
             parts.append(f"task `{task.name}` expected {task.expected}, got {task.got}" + _suffix(task.reason))
     return parts
+
+
+def _fails_alone(layer: LayerVerdict) -> bool:
+    return layer.alone is not None and layer.alone.status == "fail"
 
 
 def _gaps(findings: Findings) -> list[str]:
@@ -106,11 +124,15 @@ def _passing(findings: Findings) -> str:
     text = words.closest(findings.layers)
     if findings.coverage.not_observable:
         text += f"; {findings.coverage.not_observable} of {findings.coverage.expected} layers are not observable"
-    beyond = sum(1 for layer in findings.layers if layer.status == "fail")
+    failing = [layer for layer in findings.layers if layer.status == "fail"]
+    beyond = len(failing)
     if beyond and findings.observer:
         text += f"; dumping changes the result, {beyond} dumped layers are beyond bounds and the plain outputs are not"
     elif beyond:
         text += f"; {beyond} dumped layers are beyond bounds, but plain and dumped runs differ and the outputs agree"
+    acquitted = sum(1 for layer in failing if layer.alone is not None and layer.alone.status == "pass")
+    if acquitted:
+        text += f"; alone on the golden's inputs {acquitted} of them are within their bounds"
     return text
 
 

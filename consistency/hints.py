@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import prod
 
 from consistency.metrics.error import coherence
@@ -13,6 +13,16 @@ _SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-
 FP16_MAX = 65504
 _SUMMING = frozenset(
     {"GlobalAveragePool", "AveragePool", "ReduceMean", "ReduceSum", "Mean", "ReduceL2", "ReduceSumSquare"}
+)
+
+#: Operators that engines compute in several steps.
+_DECOMPOSED = frozenset(
+    (
+        *("Attention", "BatchNormalization", "Gelu", "Gemm", "GroupNormalization", "GRU", "InstanceNormalization"),
+        *("LayerNormalization", "LogSoftmax", "LpNormalization", "LSTM", "Mish", "MultiHeadAttention", "ReduceL2"),
+        *("ReduceLogSumExp", "ReduceSumSquare", "RMSNormalization", "RNN", "SimplifiedLayerNormalization"),
+        *("SkipLayerNormalization", "Softmax", "Softplus"),
+    )
 )
 
 #: Noise over 256 elements has a coherence of 0.06. Healthy engines reach 0.9 behind a pooling layer, because
@@ -33,6 +43,13 @@ def fp16_range(
     if summed <= FP16_MAX:
         return None
     return f"fp16 range: {summed} elements are summed and FP16 ends at {FP16_MAX}"
+
+
+def internal(op: str, covers: Collection[str]) -> str | None:
+    """Values inside a fused or decomposed operator may overflow although no tensor that is shown does."""
+    if covers:
+        return f"fused with {len(covers)} more: internal values not observable"
+    return "internal values not observable" if op in _DECOMPOSED else None
 
 
 def subnormal_flush(stats: Stats, dtype: str) -> str | None:

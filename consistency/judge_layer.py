@@ -82,6 +82,7 @@ class LayerJudge:
             f"elements where the golden has {words.nonfinite(reference.nonfinite)}"
         )
         hint = hints.fp16_range(reference, observed, self.profile.name, self.layers)
+        hint = hint or hints.internal(reference.op, observed.covers)
         return replace(
             blank,
             status="fail",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from consistency.alone import attach, judge_alone
 from consistency.judge_layer import LayerJudge, unseen
 from consistency.localise import Frontier, first_deviating, topological
 from consistency.pairing import Pairing, pair, reused_buffers
@@ -28,8 +29,10 @@ def judge_layers(
     outputs: Sequence[ObservedLayer],
     level: int,
     base: Mapping[str, str],
+    alone: Sequence[ObservedLayer] = (),
 ) -> JudgedLayers:
-    """Judge every layer of ``reference``. ``base`` maps ids to the digests of the commit before.
+    """Judge every layer of ``reference``. ``base`` maps ids to the digests of the commit before, ``alone`` are
+    layers that ran alone on the golden's inputs.
 
     A final output that the instrumented pass does not list is taken from the plain pass (``outputs``); at
     contract level 0 that is all there is, and the rest is not observable.
@@ -45,7 +48,9 @@ def judge_layers(
     verdicts = [_verdict(judge, layer, index, pairing, level) for index, layer in enumerate(order)]
     verdicts = _without_reused(order, verdicts, pairing)
     frontier = first_deviating(order, {verdict.id for verdict in verdicts if verdict.status == "fail"})
-    return JudgedLayers(_marked(verdicts, frontier, base), frontier, pairing)
+    marked = _marked(verdicts, frontier, base)
+    own = judge_alone(profile, order, alone)
+    return JudgedLayers(attach(order, marked, frontier, own) if own else marked, frontier, pairing)
 
 
 def judge_outputs(

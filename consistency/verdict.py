@@ -1,7 +1,8 @@
 """The verdict of one case on one device.
 
 The plain run's outputs are always judged. Instrumented layers localise; they also gate where the instrumented
-and the plain outputs have the same bits. When BASE fails at the same first layer the status stays ``fail``
+and the plain outputs have the same bits, be it only when a few layers are looked at together. Elsewhere a layer
+alone on the golden's inputs decides for itself. When BASE fails at the same first layer the status stays ``fail``
 with the note ``base_fails_too``, and the reason says that this commit is not the cause: only a reviewed
 expectation turns a failure green, otherwise a broken BASE would wave every later regression through.
 """
@@ -51,6 +52,7 @@ def judge_case(evidence: CaseEvidence) -> CaseVerdict:
         evidence.outputs,
         evidence.level,
         {**base.outputs, **base.layers} if base else {},
+        evidence.alone,
     )
     observer = observer_effect(evidence)
     repeats = assess_repeats(rules, evidence.reference, evidence.outputs, evidence.plain_runs)
@@ -63,6 +65,7 @@ def judge_case(evidence: CaseEvidence) -> CaseVerdict:
         repeats=repeats,
         tasks=evidence.tasks,
         coverage=coverage(layers.layers),
+        direct=evidence.direct,
     )
     return _combine(evidence, findings, layers)
 
@@ -169,7 +172,7 @@ def _numbers_status(findings: Findings) -> CaseStatus:
     """Pass, fail or not compared, from outputs, layers and tasks; repeats and retries come after."""
     if any(out.status in ("fail", "missing") for out in findings.outputs):
         return "fail"
-    if findings.layers_gate and any(layer.status == "fail" for layer in findings.layers):
+    if findings.gating:
         return "fail"
     if any(task.status == "fail" for task in findings.tasks):
         return "fail"
@@ -249,16 +252,29 @@ def _indirect(findings: Findings) -> tuple[LayerVerdict, ...]:
         return findings.layers
     return tuple(
         replace(layer, reason=f"{layer.reason} (indirect: dumping the layers changes the result)")
-        if layer.status == "fail"
+        if layer.status == "fail" and layer.id not in (findings.direct or ())
         else layer
         for layer in findings.layers
     )
 
 
+def _how_layers_were_seen(findings: Findings) -> str:
+    """What stands in for layers that cannot be dumped together without changing the result."""
+    text = "dumping changes the result: layer verdicts are indirect, the plain run's outputs decide"
+    failing = [layer for layer in findings.layers if layer.status == "fail"]
+    if findings.direct is not None:
+        seen = sum(1 for layer in failing if layer.id in findings.direct)
+        text += f"; dumped a few at a time, {seen} of {len(failing)} layers beyond bounds leave the result as it is"
+    alone = sum(1 for layer in findings.layers if layer.alone is not None)
+    if alone:
+        text += f"; {alone} layers were judged alone on the golden's inputs"
+    return text
+
+
 def _remarks(findings: Findings, judged: JudgedLayers) -> tuple[str, ...]:
     remarks = list(judged.pairing.remarks)
     if findings.observer:
-        remarks.append("dumping changes the result: layer verdicts are indirect, the plain run's outputs decide")
+        remarks.append(_how_layers_were_seen(findings))
     if findings.repeats.explanation:
         remarks.append(findings.repeats.explanation)
     if judged.pairing.extra:

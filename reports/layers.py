@@ -24,7 +24,9 @@ _FLOATS = ("max_abs", "scaled_rms", "scaled_p999", "rmse", "sqnr_db", "cosine", 
 #: Columns in order. Numbers that do not exist are null (never NaN); ``shape`` is "1x3x224x224"; errors are against
 #: the golden: ``scaled_rms`` = max_abs / RMS of the golden, ``scaled_p999`` = max_abs / its 99.9th percentile;
 #: ``bound`` and ``would_pass`` are in units of the judged metric; ``covers`` is newline separated; ``introduced``
-#: marks a first deviating layer, where a failing layer without it inherited its error.
+#: marks a layer to blame, where a failing layer without it inherited its error. ``alone`` is the status of the layer
+#: run alone on the golden's inputs, ``introduced_max_abs`` its error there, and ``inherited_max_abs`` what at least
+#: came in with its inputs (max_abs - introduced_max_abs, not below 0); null where it did not run alone.
 LAYER_COLUMNS: pa.Schema = pa.schema(
     [
         *(pa.field(name, pa.string(), nullable=False) for name in _TEXT),
@@ -52,6 +54,9 @@ LAYER_COLUMNS: pa.Schema = pa.schema(
         pa.field("neg_inf", pa.int64()),
         pa.field("covers", pa.string()),
         pa.field("introduced", pa.bool_()),
+        pa.field("alone", pa.string()),
+        pa.field("introduced_max_abs", pa.float64()),
+        pa.field("inherited_max_abs", pa.float64()),
         pa.field("reason", pa.string()),
     ]
 )

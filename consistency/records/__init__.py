@@ -31,7 +31,16 @@ from consistency.records.names import (
     LayerStatus,
     Matched,
 )
-from consistency.records.verdict import CaseVerdict, ChangeSummary, Coverage, LayerVerdict, Metrics, RuleOutcome, Worst
+from consistency.records.verdict import (
+    AloneVerdict,
+    CaseVerdict,
+    ChangeSummary,
+    Coverage,
+    LayerVerdict,
+    Metrics,
+    RuleOutcome,
+    Worst,
+)
 
 __all__ = [
     "NOTE_ACCEPTED",
@@ -41,6 +50,7 @@ __all__ = [
     "NOTE_KNOWN_FAILURE_PASSES",
     "NOTE_NONDETERMINISTIC",
     "NOTE_OBSERVER_EFFECT",
+    "AloneVerdict",
     "BaseEvidence",
     "BitGroup",
     "BitIdentity",

@@ -16,7 +16,10 @@ class CaseEvidence:
     ``reference`` is in topological order; ``observed`` the layers of the instrumented pass; ``outputs`` the
     final outputs of the plain pass (their bytes came back, so their statistics are measured on the host);
     ``instrumented_outputs`` maps output names to digests, ``None`` when no instrumented pass ran;
-    ``today`` is an ISO date; ``earlier`` the statuses of earlier attempts of the same job.
+    ``today`` is an ISO date; ``earlier`` the statuses of earlier attempts of the same job. ``alone`` holds layers
+    that ran alone on the golden's inputs. Where looking at all layers at once changed the outputs, ``direct`` names
+    those that were also seen a few at a time without changing them (``observed`` has these views); ``None`` when
+    nobody tried.
     """
 
     case: str
@@ -33,3 +36,5 @@ class CaseEvidence:
     today: str = ""
     tasks: tuple[TaskResult, ...] = ()
     earlier: tuple[str, ...] = ()
+    alone: tuple[ObservedLayer, ...] = ()
+    direct: frozenset[str] | None = None

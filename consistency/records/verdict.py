@@ -45,12 +45,26 @@ class RuleOutcome:
 
 
 @dataclass(frozen=True)
+class AloneVerdict:
+    """What one layer gave alone on the golden's inputs: the error it introduces, judged like any layer."""
+
+    status: LayerStatus
+    metrics: Metrics | None
+    nonfinite: NonFinite
+    metric: str
+    measured: float | None
+    bound: float | None
+    reason: str
+
+
+@dataclass(frozen=True)
 class LayerVerdict:
     """What is said about one expected layer on one device.
 
     ``metric``, ``measured``, ``bound`` and ``would_pass`` belong to the rule that decided (the worst one);
-    ``introduced`` marks a first deviating layer, a failing layer without it inherits; ``changed`` tells
-    whether the digest differs from base or accepted (``None``: nothing to compare with).
+    ``introduced`` marks a layer to blame, a failing layer without it inherits: with ``alone`` evidence the layer
+    that fails by itself, otherwise the first deviating one. ``changed`` tells whether the digest differs from base
+    or accepted (``None``: nothing to compare with).
     """
 
     id: str
@@ -69,6 +83,7 @@ class LayerVerdict:
     reason: str = ""
     observed: ObservedLayer | None = None
     base_digest: str | None = None
+    alone: AloneVerdict | None = None
 
 
 @dataclass(frozen=True)

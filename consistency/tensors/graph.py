@@ -37,7 +37,8 @@ def localise_tensors(
         dtype = (got_dtypes or {}).get(verdict.name, verdict.dtype)
         if verdict.metric == "nonfinite":
             seen = ObservedLayer(verdict.name, verdict.op, dtype, verdict.shape, "")
-            parts.append(hints.fp16_range(layers[verdict.name], seen, profile, layers) or "")
+            ranged = hints.fp16_range(layers[verdict.name], seen, profile, layers)
+            parts.append(ranged or hints.internal(verdict.op, ()) or "")
         parts.append(_inputs(verdict, spans))
         told.append(replace(verdict, introduced=True, reason="; ".join(part for part in parts if part)))
     return tuple(told)

@@ -57,8 +57,12 @@ class Request:
 
     ``passes`` holds ``plain`` and/or ``instrumented``; ``expected`` maps a layer id to the
     digests of every reference trace; ``golden`` asks for statistics of those layers;
-    ``keep`` asks for the tensors of those layers; ``isolated`` maps a layer id to its input
-    tensors (name → file) so that the layer runs alone on them (contract level 2).
+    ``keep`` asks for the tensors of those layers; ``capture`` names the layers that the
+    instrumented pass shows (empty: all), for runtimes in which looking at a layer changes
+    the result. ``isolated`` maps a layer id to its input tensors (name → file): the layer
+    runs alone on them, after the passes, and is listed once more with ``isolated: true``,
+    its statistics where ``golden`` names it and its tensor where ``keep`` does (contract
+    level 2; ``passes`` may be empty then).
     """
 
     job: str
@@ -75,6 +79,7 @@ class Request:
     expected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     golden: Mapping[str, GoldenTensor] = field(default_factory=dict)
     keep: tuple[str, ...] = ()
+    capture: tuple[str, ...] = ()
     isolated: Mapping[str, Mapping[str, TensorFile]] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     contract: int = CONTRACT

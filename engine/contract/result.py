@@ -57,7 +57,10 @@ class RawStats:
 
 @dataclass(frozen=True)
 class LayerRecord:
-    """One layer of the instrumented pass. ``covers`` lists original tensors fused into this one and not observable."""
+    """One layer of the instrumented pass. ``covers`` lists original tensors fused into this one and not observable.
+
+    ``isolated`` marks a layer that ran alone on given inputs, outside any pass: its statistics are what it introduces.
+    """
 
     id: str
     op: str
@@ -142,7 +145,8 @@ def parse_result(text: str | bytes) -> Result:
     if root.integer("contract") != CONTRACT:
         raise RunnerNonsense(f"result.contract is {root.integer('contract')}; this farm speaks {CONTRACT}")
     layers = root.items("layers", _layer, required=False)
-    _refuse_duplicates([layer.id for layer in layers if not layer.isolated], "result.layers")
+    for alone in (False, True):
+        _refuse_duplicates([layer.id for layer in layers if layer.isolated is alone], "result.layers")
     outputs = root.items("outputs", _output)
     _refuse_duplicates([output.name for output in outputs], "result.outputs")
     return Result(

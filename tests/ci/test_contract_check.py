@@ -47,7 +47,8 @@ def test_the_referee_engine_keeps_the_contract(tmp_path: Path) -> None:
     bundle = build_bundle("refrt", "x86-64", ["refrt"], spec, ROOT, cache=cache_root(), python=sys.executable)
     results = check_runner([str(bundle.root / "refrt")], "refrt", tmp_path)
     assert [result for result in results if not result.ok] == []
-    assert "level 1" in results[0].detail
+    assert "level 2" in results[0].detail
+    assert "an isolated layer runs on the given inputs" in [result.name for result in results]
     assert len(results) == 15
 
 

@@ -68,6 +68,7 @@ class Run {
       }
       if (kind == PassKind::instrumented) result_.layers = &recorder_.results();
     }
+    result_.isolated = run_isolated(request_, folder_, session_, deadline_);
     return std::move(result_);
   }
 
@@ -109,8 +110,8 @@ int run(const std::string& request_path, const std::string& folder) {
   const Request request = read_request(request_path);
   const auto start = Clock::now();
   const Graph graph = read_graph(request.model_path);
-  const bool instrumented =
-      std::find(request.passes.begin(), request.passes.end(), PassKind::instrumented) != request.passes.end();
+  const bool instrumented = !request.isolated.empty() || std::find(request.passes.begin(), request.passes.end(),
+                                                                   PassKind::instrumented) != request.passes.end();
   Session session(graph, request.threads, instrumented);
   load_inputs(request, session);
   Recorder recorder(graph, request, folder);

@@ -46,7 +46,7 @@ void read_passes(const Json& root, Request& request) {
     if (kind != "plain" && kind != "instrumented") bad_request("request.passes names unknown pass " + kind);
     request.passes.push_back(kind == "plain" ? PassKind::plain : PassKind::instrumented);
   }
-  if (request.passes.empty()) bad_request("request.passes is empty");
+  if (request.passes.empty() && request.isolated.empty()) bad_request("request.passes is empty");
 }
 
 void read_model(const Json& root, Request& request) {
@@ -62,10 +62,6 @@ void refuse_what_is_not_there(const Json& root) {
   const std::string precision = text_or(root, "precision", "fp32");
   if (precision != "fp32") unsupported("precision " + precision + " is not supported; refrt computes in fp32");
   if (root.find("strategy") != nullptr) unsupported("a strategy is not supported: refrt has one backend");
-  const Json* isolated = root.find("isolated");
-  if (isolated != nullptr && !isolated->object("request.isolated").empty()) {
-    bad_request("request.isolated asks for contract level 2; refrt answers level 1");
-  }
 }
 
 void read_golden(const Json& root, Request& request) {
@@ -80,6 +76,28 @@ void read_golden(const Json& root, Request& request) {
     if (!(tensor.bound >= 0)) bad_request(where + ".bound is negative");
     request.golden.push_back(std::move(tensor));
   }
+}
+
+void read_isolated(const Json& root, Request& request) {
+  const Json* isolated = root.find("isolated");
+  if (isolated == nullptr) return;
+  for (const auto& [layer, inputs] : isolated->object("request.isolated")) {
+    const std::string where = "request.isolated[" + layer + "]";
+    IsolatedLayer order;
+    order.id = layer;
+    for (const auto& [name, json] : inputs.object(where)) {
+      order.inputs.push_back(read_tensor(json, where + "[" + name + "]"));
+      order.inputs.back().name = name;
+    }
+    request.isolated.push_back(std::move(order));
+  }
+}
+
+void read_names(const Json& root, const char* key, std::vector<std::string>& names) {
+  const Json* list = root.find(key);
+  if (list == nullptr) return;
+  const std::string where = std::string("request.") + key;
+  for (const Json& item : list->array(where)) names.push_back(item.text(where));
 }
 
 void read_limits(const Json& root, Request& request) {
@@ -103,13 +121,13 @@ Request read(const Json& root) {
   for (const Json& item : root.at("inputs", "request").array("request.inputs")) {
     request.inputs.push_back(read_tensor(item, "request.inputs[" + std::to_string(request.inputs.size()) + "]"));
   }
+  read_isolated(root, request);
   read_passes(root, request);
   request.iterations = integer_or(root, "iterations", 1, 1, kMostIterations);
   request.threads = static_cast<int>(integer_or(root, "threads", 1, 1, kMostThreads));
   read_golden(root, request);
-  if (const Json* keep = root.find("keep")) {
-    for (const Json& item : keep->array("request.keep")) request.keep.push_back(item.text("request.keep"));
-  }
+  read_names(root, "keep", request.keep);
+  read_names(root, "capture", request.capture);
   read_limits(root, request);
   return request;
 }

@@ -23,6 +23,12 @@ struct GoldenTensor {
   double bound = 0;
 };
 
+// One layer to run alone, and the tensors it is given instead of what the layers before it compute.
+struct IsolatedLayer {
+  std::string id;
+  std::vector<TensorFile> inputs;
+};
+
 struct Request {
   std::string job;
   int64_t attempt = 0;
@@ -33,6 +39,8 @@ struct Request {
   int threads = 1;
   std::vector<GoldenTensor> golden;
   std::vector<std::string> keep;
+  std::vector<std::string> capture;  // layers the instrumented pass shows; all when empty
+  std::vector<IsolatedLayer> isolated;
   double limit_seconds = 120;
   int64_t limit_result_bytes = 64 << 20;
 };

@@ -15,7 +15,7 @@
 namespace refrt {
 namespace {
 
-constexpr int kLevel = 1;
+constexpr int kLevel = 2;
 
 class Writer {
  public:
@@ -27,6 +27,7 @@ class Writer {
   void text(const char* name, std::string_view value) { key(name).text(value); }
   void whole(const char* name, int64_t value) { key(name).json_.Int64(value); }
   void real(const char* name, double value) { key(name).json_.Double(value); }
+  void yes(const char* name) { key(name).json_.Bool(true); }
   void null(const char* name) { key(name).json_.Null(); }
   template <typename F>
   void object(F fill) {
@@ -81,7 +82,7 @@ void write_stats(Writer& out, const RawStats& stats) {
   });
 }
 
-void write_layer(Writer& out, const Graph& graph, const Layer& layer, const LayerResult& result) {
+void write_layer(Writer& out, const Graph& graph, const Layer& layer, const LayerResult& result, bool isolated) {
   const Tensor& tensor = tensor_of(graph, layer.tensor).view;
   out.object([&] {
     out.text("id", layer.id);
@@ -92,6 +93,7 @@ void write_layer(Writer& out, const Graph& graph, const Layer& layer, const Laye
     write_nonfinite(out, result.seen.nonfinite);
     if (result.has_stats) write_stats(out, result.stats);
     if (!result.tensor.empty()) out.text("tensor", result.tensor);
+    if (isolated) out.yes("isolated");
   });
 }
 
@@ -164,9 +166,15 @@ std::string result_text(const Request& request, const Graph& graph, const Result
     out.array("outputs", [&] {
       for (size_t i = 0; i < result.outputs.size(); ++i) write_output(out, graph, i, result.outputs[i]);
     });
-    if (result.layers == nullptr) return;
+    if (result.layers == nullptr && result.isolated.empty()) return;
     out.array("layers", [&] {
-      for (size_t i = 0; i < graph.layers.size(); ++i) write_layer(out, graph, graph.layers[i], (*result.layers)[i]);
+      for (size_t i = 0; result.layers != nullptr && i < graph.layers.size(); ++i) {
+        const LayerResult& seen = (*result.layers)[i];
+        if (seen.captured) write_layer(out, graph, graph.layers[i], seen, false);
+      }
+      for (const IsolatedResult& alone : result.isolated) {
+        write_layer(out, graph, graph.layers[alone.layer], alone.result, true);
+      }
     });
   });
   return out.take();

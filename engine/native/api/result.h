@@ -7,6 +7,7 @@
 
 #include "api/request.h"
 #include "graph/graph.h"
+#include "profiler/isolated.h"
 #include "profiler/recorder.h"
 
 namespace refrt {
@@ -20,8 +21,9 @@ struct PassResult {
 
 struct Result {
   std::vector<PassResult> passes;
-  std::vector<Observation> outputs;  // of the pass whose tensors lie in DIR/outputs
-  const std::vector<LayerResult>* layers = nullptr;
+  std::vector<Observation> outputs;                  // of the pass whose tensors lie in DIR/outputs
+  const std::vector<LayerResult>* layers = nullptr;  // null without an instrumented pass
+  std::vector<IsolatedResult> isolated;
   int64_t load_ns = 0;
 };
 

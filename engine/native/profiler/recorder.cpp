@@ -28,6 +28,10 @@ Recorder::Recorder(const Graph& graph, const Request& request, std::string folde
     if (found == by_id.end()) bad_request(std::string(what) + " names layer " + layer + ", which the model lacks");
     return found->second;
   };
+  if (!request.capture.empty()) {
+    for (LayerResult& result : results_) result.captured = false;
+    for (const std::string& layer : request.capture) results_[find(layer, "request.capture")].captured = true;
+  }
   for (const std::string& layer : request.keep) orders_[find(layer, "request.keep")].keep = true;
   for (const GoldenTensor& golden : request.golden) map_golden(find(golden.layer, "request.golden"), golden);
   if (!request.keep.empty()) make_folder(folder_ + "/tensors");
@@ -54,7 +58,7 @@ void Recorder::layer(size_t index, const Tensor& tensor) {
   } else {
     result.seen = observe(tensor);
   }
-  if (!first_) return;
+  if (!first_ || !result.captured) return;
   if (order.golden != nullptr) {
     result.has_stats = true;
     result.stats = compare(tensor, order.golden, order.bound);

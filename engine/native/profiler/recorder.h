@@ -13,6 +13,7 @@
 namespace refrt {
 
 struct LayerResult {
+  bool captured = true;  // false: the request names what to capture, and not this layer
   Observation seen;
   bool has_stats = false;
   RawStats stats;

@@ -101,19 +101,23 @@ void Session::run(PassKind kind, Watcher* watcher, std::chrono::steady_clock::ti
   };
   watch(chosen.first_layers);
   for (size_t i = 0; i < chosen.steps.size(); ++i) {
-    const Step& step = chosen.steps[i];
-    RunContext context;
-    context.inputs = step.inputs.data();
-    context.outputs = step.outputs.data();
-    context.epilogue = graph_.nodes[i].stages.empty() ? nullptr : &step.epilogue;
-    context.workspace = workspace_.get();
-    context.threads = &threads_;
-    operators_[i]->run(context);
-    watch(step.layers);
+    run_step(chosen, i);
+    watch(chosen.steps[i].layers);
     if (std::chrono::steady_clock::now() > deadline) {
       runtime_failed("the time limit of the request ran out after node " + std::string(graph_.nodes[i].name));
     }
   }
+}
+
+void Session::run_step(const Program& program, size_t node) {
+  const Step& step = program.steps[node];
+  RunContext context;
+  context.inputs = step.inputs.data();
+  context.outputs = step.outputs.data();
+  context.epilogue = graph_.nodes[node].stages.empty() ? nullptr : &step.epilogue;
+  context.workspace = workspace_.get();
+  context.threads = &threads_;
+  operators_[node]->run(context);
 }
 
 const Tensor& Session::output(size_t index, PassKind kind) const {

@@ -36,6 +36,12 @@ class Session {
   const Tensor& output(size_t index, PassKind kind) const;
   const Graph& graph() const { return graph_; }
 
+  // One layer alone, in the memory of the instrumented pass (session/alone.cpp); what the passes left there is lost.
+  // `reads`: the tensors it is computed from and that are no constants; `place`: where their values have to be.
+  std::vector<int> reads(size_t layer) const;
+  const Tensor& place(int tensor) const { return instrumented_.plan.tensors[static_cast<size_t>(tensor)]; }
+  const Tensor& run_alone(size_t layer);
+
  private:
   // One node in one kind of pass, with all pointers resolved.
   struct Step {
@@ -51,6 +57,9 @@ class Session {
   };
 
   void prepare_nodes();
+  void run_step(const Program& program, size_t node);
+  int stage_of(size_t layer) const;
+  bool is_view(size_t layer) const;  // only renames or reshapes another tensor: nothing is computed
   void build(Program& program, PassKind kind);
   Program& program(PassKind kind) { return kind == PassKind::plain ? plain_ : instrumented_; }
 
