@@ -49,7 +49,7 @@ def test_the_referee_engine_keeps_the_contract(tmp_path: Path) -> None:
     assert [result for result in results if not result.ok] == []
     assert "level 2" in results[0].detail
     assert "an isolated layer runs on the given inputs" in [result.name for result in results]
-    assert len(results) == 15
+    assert len(results) == 16
 
 
 #: Runners, each broken in several ways at once: (fault, the check that must catch it, words it must say).
