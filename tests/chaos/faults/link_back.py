@@ -11,14 +11,7 @@ AWAY_SECONDS = 3.0
 def strike(world: World) -> None:
     assert world.relay is not None
     world.relay.cut()
-
-    def mend() -> None:
-        assert world.relay is not None
-        world.relay.mend()
-        world.strike_now()
-
-    timer = threading.Timer(AWAY_SECONDS, mend)
-    timer.start()
+    threading.Timer(AWAY_SECONDS, world.relay.mend).start()
 
 
 FAULT = Fault(words="link cut, back in 3 s", strike=strike, links=("ssh",))
