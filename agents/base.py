@@ -173,19 +173,13 @@ class Agent(ABC):
     def preflight(self) -> None:
         """Prove that the device is usable: a fresh nonce comes back from a program run where bundles live."""
         nonce = secrets.token_hex(8)
-        folder = self._job_folder("preflight")
-        free = self._free_bytes()
+        free, done = self._prove(tiny_program(self.abi, nonce), self._job_folder("preflight"))
         if free < RESERVE_BYTES:
             raise StorageFull(
                 f"{self.name}: {free // 2**20} MiB free where bundles live; {RESERVE_BYTES // 2**20} are needed",
                 hint="free room on the device, or remove the cached blobs and bundles in its folder",
                 device=self.name,
             )
-        self._send(tiny_program(self.abi, nonce), f"{folder}/probe", executable=True)
-        try:
-            done = self._execute(["./probe"], folder, {}, PREFLIGHT_SECONDS)
-        finally:
-            self._remove(folder)
         if done.stdout.decode(errors="replace").strip() != nonce:
             raise DeviceUnavailable(
                 f"{self.name}: a tiny {self.abi} program does not run there "
@@ -194,6 +188,17 @@ class Agent(ABC):
                 device=self.name,
                 exit_code=done.exit_code,
             )
+
+    def _prove(self, program: bytes, folder: str) -> tuple[int, Completed]:
+        """Room left in bytes, and how ``program`` ended in ``folder``, which is removed."""
+        free = self._free_bytes()
+        if free < RESERVE_BYTES:
+            return free, Completed(1, b"", b"", 0.0)
+        self._send(program, f"{folder}/probe", executable=True)
+        try:
+            return free, self._execute(["./probe"], folder, {}, PREFLIGHT_SECONDS)
+        finally:
+            self._remove(folder)
 
     def deploy(self, blobs: Iterable[Blob], guard: Callable[[], None], bundle: BundleFiles | None = None) -> None:
         """Bring what the device lacks of ``blobs`` (to ``blobs/SHA256``) and ``bundle`` (to ``bundles/DIGEST``).

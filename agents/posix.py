@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from agents.base import RESERVE_BYTES, Agent, Completed
+from agents.base import PREFLIGHT_SECONDS, RESERVE_BYTES, Agent, Completed
 from agents.deployment import Order, Parcel, Stock, tar_stream
 from agents.posixstock import PLACE, STOCK, first_wrong, read_stock
 from agents.probes.fingerprint import Fingerprint
@@ -52,6 +52,15 @@ exit 1
 _MAKE_PARENT = 'mkdir -p -- "$1"'
 _REMOVE = 'rm -rf -- "$1"'
 _FREE = 'df -Pk -- "$1"'
+# $1 the device's folder, $2 a folder of our own in it. Standard input is a program: prints the room left, an empty
+# line, and what the program says.
+_PROVE = """
+cd -- "$1" && df -Pk . && echo || exit 125
+mkdir -p -- "$2" && cat >"$2/probe" && chmod 755 -- "$2/probe" && "$2/probe" 3>&-
+status=$?
+rm -rf -- "$2"
+exit "$status"
+"""
 
 # The program runs in a session of its own. Its supervisor ends that session when the program ends (children it left),
 # when the link is closed or dies (standard input ends) and, should the line be cut without a word, when the time is
@@ -204,8 +213,16 @@ class PosixAgent(Agent):
         self._made = {made for made in self._made if made != target and not made.startswith(f"{target}/")}
         self._checked(_REMOVE, f"remove {target}", self._path(target))
 
+    def _prove(self, program: bytes, folder: str) -> tuple[int, Completed]:
+        """As every agent does it, in one round trip."""
+        done = self._script(_PROVE, self._root, folder, seconds=PREFLIGHT_SECONDS, stdin=program)
+        room, _, said = done.stdout.replace(b"\r\n", b"\n").partition(b"\n\n")
+        return self._room(room.decode(errors="replace")), replace(done, stdout=said)
+
     def _free_bytes(self) -> int:
-        answer = self._checked(_FREE, "ask for free room", self._root)
+        return self._room(self._checked(_FREE, "ask for free room", self._root))
+
+    def _room(self, answer: str) -> int:
         found = re.search(r"\s(\d+)\s+(?:\d+%|-)\s[^\n]*\s*$", answer)
         if found is None:
             raise DeviceUnavailable(f"{self.name}: df does not tell the free room", device=self.name)

@@ -38,7 +38,7 @@ class Surroundings:
     _exits: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def __enter__(self) -> Self:
-        found = self._read()
+        found = {} if self._behind_a_link else self._read()
         settled = self._settle(found)
         with ExitStack() as undo:
             if self.conditions.governor and self._own_chip("governor"):
@@ -48,7 +48,7 @@ class Surroundings:
             if settled:
                 found = self._read()
             self._exits = undo.pop_all()
-        del found["peak"]  # of whatever ran before
+        found.pop("peak", None)  # of whatever ran before
         self.before = self._told(found)
         return self
 
@@ -100,7 +100,12 @@ class Surroundings:
         return found
 
     def _read(self) -> dict[str, Reading | Unknown]:
-        return take(self.agent.run_script, every_run(), self._place())
+        return take(self.agent.run_script, EMULATED_RUN if self._behind_a_link else every_run(), self._place())
+
+    @property
+    def _behind_a_link(self) -> bool:
+        """An emulated device that is reached as a real one is: each of its processes is an emulator's start."""
+        return self.device.link.emulated
 
     def _afterwards(self) -> Flat:
         """The run is over and its result is here: a device that is lost now does not undo it."""
@@ -122,6 +127,8 @@ class Surroundings:
         return Place(self.agent.home)
 
 
+#: What is worth a round trip to an emulated device: it has no temperature, battery or clocks of its own.
+EMULATED_RUN = ("peak", "skew", "storage")
 #: The temperature of the machine beneath an emulated chip is not the chip's.
 _HOST_NAMES = {"chip_celsius": "host_celsius", "chip_sensor": "host_sensor", "chip_reason": "host_reason"}
 

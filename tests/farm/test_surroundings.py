@@ -101,7 +101,7 @@ def test_a_run_too_short_to_be_seen_has_no_memory_but_a_reason(phone: Phone) -> 
 
 @pytest.mark.parametrize(
     "unit",
-    [device(kind="emulated"), device(kind="local"), device(kind="adb", serial="127.0.0.1:5555", emulated=True)],
+    [device(kind="emulated"), device(kind="local")],
     ids=lambda unit: unit.link.kind,
 )
 def test_the_temperature_beneath_an_emulated_chip_is_never_the_chip_s(phone: Phone, unit: Device) -> None:
@@ -111,6 +111,16 @@ def test_the_temperature_beneath_an_emulated_chip_is_never_the_chip_s(phone: Pho
     for told in (seen.before, seen.after):
         assert told["host_celsius"] == 39.6
         assert not [name for name in told if name.startswith("chip_")]
+
+
+def test_an_emulated_device_behind_a_link_has_no_temperature_at_all(phone: Phone) -> None:
+    with around(phone, device(kind="adb", serial="127.0.0.1:5555", emulated=True)) as seen:
+        phone.run(["/bin/sh", "-c", "sleep 0.2"], "jobs/one", {}, 20)
+    readings = seen.answer()["readings"]
+    assert (readings["of"], readings["before"]) == ("host", {})
+    assert not [name for name in readings["after"] if "celsius" in name or "battery" in name or "governor" in name]
+    assert "clock_skew_seconds" in readings["after"]
+    assert seen.answer()["memory"]["memory_samples"] >= 1
 
 
 def test_an_emulated_device_neither_waits_nor_is_called_cool(phone: Phone) -> None:
