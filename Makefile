@@ -5,7 +5,7 @@ BIN := .venv/bin
 ARGS ?=
 NATIVE = $(shell find engine/native consistency/native -name '*.c' -o -name '*.cpp' -o -name '*.h')
 
-.PHONY: help setup gate test test-long chaos lint format bench bench-scale lock clean
+.PHONY: help setup gate test test-long chaos lint format bench bench-scale sensitivity lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,10 @@ bench-scale: ## what the farm costs a job with 1,000 scripted devices (minutes);
 	@setup/bootstrap.sh bench
 	@mkdir -p build/bench
 	@$(BIN)/python bench/farm_scale.py --json build/bench/farm_scale.json $(ARGS)
+
+sensitivity: ## break models on purpose and write docs/sensitivity.md; about ten minutes
+	@setup/bootstrap.sh test
+	@$(BIN)/lockstep faults run --seed 1 --page docs/sensitivity.md --json build/sensitivity.json $(ARGS)
 
 lock: ## pin the environment again (after a change of pyproject.toml or setup/environment.in)
 	@setup/bootstrap.sh lint

@@ -57,15 +57,24 @@ def compare_captures(
     with read_capture(a) as reference, read_capture(b) as judged:
         declared = meta or Meta()
         check_names(declared, meta_source, reference.tensors, judged.tensors)
-        layers = _judge(reference, judged, declared, profile)
+        return compare_open(reference, judged, profile, meta=declared, allow_extra=allow_extra)
+
+
+def compare_open(
+    reference: Capture, judged: Capture, profile: Profile, *, meta: Meta | None = None, allow_extra: bool = False
+) -> Comparison:
+    """Judge a capture that is open, or was never in a file, by another; otherwise as ``compare_captures``."""
+    layers = _judge(reference, judged, meta or Meta(), profile)
     try:
         told = localise_tensors(
             [layer for layer, _ in layers], profile.name, {layer.name: dtype for layer, dtype in layers if dtype}
         )
     except ValueError as error:
-        raise ModelError(f"{a}: {error}", hint="the graph of a reference has no cycles; capture it again") from error
+        raise ModelError(
+            f"{reference.source}: {error}", hint="the graph of a reference has no cycles; capture it again"
+        ) from error
     status, code, reasons = _outcome(told, allow_extra=allow_extra)
-    return Comparison(a, b, profile.name, status, code, reasons, told)
+    return Comparison(reference.source, judged.source, profile.name, status, code, reasons, told)
 
 
 def _judge(reference: Capture, judged: Capture, declared: Meta, profile: Profile) -> list[tuple[TensorVerdict, str]]:

@@ -52,6 +52,7 @@ def cli() -> None:
       lockstep compare    two captures of any engine, layer by layer
       lockstep emulate    devices that speak adb and ssh, on this machine
       lockstep devices    the fleet and what can run on this machine
+      lockstep faults     break models on purpose: how many faults are found?
       lockstep doctor     is this machine ready?
     """
 

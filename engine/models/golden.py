@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ def golden_trace(model_path: Path, inputs: Mapping[str, np.ndarray], folder: Pat
     varying = [layer for layer in layers if layer.expected]
     if not any(layer.final for layer in varying):
         raise ModelError(f"{model_path}: no output depends on the inputs", hint="check the model's graph")
-    tensors = runtime.run(_exposed(model, varying), inputs, [layer.id for layer in varying])
+    tensors = runtime.run(exposed(model, varying), inputs, [layer.id for layer in varying])
     _check_size(tensors, model_path)
     trace = Trace(
         kind="golden",
@@ -49,6 +49,15 @@ def golden_trace(model_path: Path, inputs: Mapping[str, np.ndarray], folder: Pat
     )
     _writing(target, trace.save)
     return trace
+
+
+def exposed(model: onnx.ModelProto, layers: Iterable[GraphLayer]) -> bytes:
+    """The bytes of ``model`` with each of ``layers`` as an output (types are inferred by the runtime)."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    outputs = {value.name for value in copy.graph.output}
+    copy.graph.output.extend(onnx.ValueInfoProto(name=layer.id) for layer in layers if layer.id not in outputs)
+    return bytes(copy.SerializeToString())
 
 
 def trace_key(model_sha256: str, inputs: Mapping[str, np.ndarray]) -> str:
@@ -70,15 +79,6 @@ def _kept(folder: Path) -> Trace | None:
     except (ModelError, OSError):
         return None
     return trace if whole else None
-
-
-def _exposed(model: onnx.ModelProto, layers: list[GraphLayer]) -> bytes:
-    """The model's bytes with every varying layer as an output (types are inferred by the runtime)."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    outputs = {value.name for value in copy.graph.output}
-    copy.graph.output.extend(onnx.ValueInfoProto(name=layer.id) for layer in layers if layer.id not in outputs)
-    return bytes(copy.SerializeToString())
 
 
 def _check_size(tensors: list[np.ndarray], model_path: Path) -> None:

@@ -1,10 +1,14 @@
-"""ONNX Runtime on the CPU: the one door to it in this package. Optimisation off, one thread, FP32 as written."""
+"""ONNX Runtime on the CPU: the one door to it in this package.
+
+Unless asked for more: optimisation off, one thread, FP32 as written.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,18 +22,40 @@ PROVIDER = "CPUExecutionProvider"
 FATAL_ONLY = 4
 
 
+LEVELS = {
+    "off": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a session runs: a key of ``LEVELS``, threads within an operator, further configuration entries."""
+
+    optimisation: str = "off"
+    threads: int = 1
+    entries: tuple[tuple[str, str], ...] = ()
+
+
+AS_WRITTEN = Options()
+
+
 def version() -> str:
     """Version of the runtime."""
     return str(ort.__version__)
 
 
-def run(model: bytes, inputs: Mapping[str, np.ndarray], wanted: Sequence[str]) -> list[np.ndarray]:
+def run(
+    model: bytes, inputs: Mapping[str, np.ndarray], wanted: Sequence[str], options: Options = AS_WRITTEN
+) -> list[np.ndarray]:
     """The tensors ``wanted`` of one run of an ONNX ``model``, in that order.
 
     Raises ``ModelError`` when the model cannot be loaded or run on these inputs, ``UnsupportedError`` when
     the runtime lacks an operator or a result is no dense tensor.
     """
-    session = _session(model)
+    session = _session(model, options)
     missing = [node.name for node in session.get_inputs() if node.name not in inputs]
     if missing:
         raise ModelError(f"the model's input {missing[0]!r} is not given", hint="add it to the case's inputs")
@@ -45,10 +71,12 @@ def run(model: bytes, inputs: Mapping[str, np.ndarray], wanted: Sequence[str]) -
     return list(results)
 
 
-def _session(model: bytes) -> ort.InferenceSession:
+def _session(model: bytes, chosen: Options) -> ort.InferenceSession:
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
+    options.graph_optimization_level = LEVELS[chosen.optimisation]
+    options.intra_op_num_threads = chosen.threads
+    for key, value in chosen.entries:
+        options.add_session_config_entry(key, value)
     options.inter_op_num_threads = 1
     options.log_severity_level = FATAL_ONLY
     try:
