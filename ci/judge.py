@@ -26,7 +26,7 @@ from consistency.verdict import judge_case, not_run
 from engine.contract.errors import RunnerNonsense
 from engine.contract.trace import Trace
 from engine.models.tasks import check_tasks
-from farm.evidence import observed_layers, observed_outputs
+from farm.evidence import direct_layers, layers_alone, observed_layers, observed_outputs
 from farm.execution import output_array
 from farm.inventory import Device
 from farm.jobs import JobError, JobView, Role, RunSummary
@@ -96,6 +96,8 @@ class Judge:
         except RunnerNonsense as error:
             return self._not_run(prepared, device, abi, head, error.status, error.message, base)
         reason, notes = verdict.reason, verdict.notes
+        if trouble := head.result.get("trouble"):
+            reason = f"{reason}; a closer look was not possible: {trouble}"
         if told := _earlier(head, device.name):
             reason, notes = f"{reason}; {told}", (*notes, RETRIED)
         return CaseOutcome(prepared, device, abi, verdict.status, reason, head, verdict, notes, tasks)
@@ -155,6 +157,8 @@ class Judge:
             expectation=expectation,
             today=self.today.isoformat(),
             tasks=tasks,
+            alone=layers_alone(answer),
+            direct=direct_layers(answer),
         )
         return judge_case(evidence)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from consistency.records import NonFinite, ObservedLayer, ReferenceLayer, Scale, Stats
@@ -36,6 +36,21 @@ def reference_layers(golden: Trace, canonical: Trace | None) -> tuple[ReferenceL
 
 def observed_layers(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:
     """The layers of the instrumented pass in one job's answer; empty for a level-0 engine."""
+    return _layers(answer["layers"])
+
+
+def layers_alone(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:
+    """The layers that ran alone on the golden's inputs; empty in answers that have none."""
+    return _layers(answer.get("alone", ()))
+
+
+def direct_layers(answer: Mapping[str, Any]) -> frozenset[str] | None:
+    """The layers seen a few at a time without changing the result; ``None`` when nobody tried."""
+    looked = answer.get("looked")
+    return None if looked is None else frozenset(looked["direct"])
+
+
+def _layers(records: Iterable[Mapping[str, Any]]) -> tuple[ObservedLayer, ...]:
     return tuple(
         ObservedLayer(
             id=record["id"],
@@ -50,7 +65,7 @@ def observed_layers(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:
             nonfinite=NonFinite(**record["nonfinite"]),
             stats=Stats(**record["stats"]) if record["stats"] else None,
         )
-        for record in answer["layers"]
+        for record in records
     )
 
 

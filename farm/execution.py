@@ -1,8 +1,9 @@
 """What a worker does for one job: prove the device, deploy, run, measure where no digest matches.
 
 Digests travel first; a layer whose digest matches a reference trace inherits that trace's statistics.
-Only for the others does the golden's tensor go to the device, and statistics come back. Nothing is
-judged here: ``consistency`` does that, from what this returns.
+Only for the others does the golden's tensor go to the device, and statistics come back. What is beyond
+its bounds is looked at more closely (``farm.closer``). Nothing is judged here: ``consistency`` does that,
+from what this returns.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from engine.contract.trace import Trace, TraceLayer
 from engine.digest import file_sha256
 from farm import kernel
 from farm.casejob import CaseJob
+from farm.closer import Closer
 from farm.config import validate
 from farm.evidence import reference_layers
 from farm.interrupt import interruptible
@@ -69,14 +71,20 @@ class Measurement:
         self.golden = load_trace(job.golden, job.golden_files, blobs)
         self.canonical = load_trace(job.canonical, job.canonical_files, blobs) if job.canonical else None
         self.expected = self._expected()
+        self.sent: set[str] = set()
         kernel.install()
 
     def run(self) -> dict[str, Any]:
         """Call the runner, fetch outputs nobody knows, ask for statistics where no digest matches."""
-        result = self.call.call(self._request())
+        request = self._request()
+        result = self.call.call(request)
         outputs = self._outputs(result)
         layers = self._with_stats(result)
-        return self._answer(result, layers, outputs)
+        if self.job.role != "head" or self.job.bundle.level < 1:
+            return self._answer(result, layers, outputs)
+        closer = Closer(self.call, self.golden, self.canonical, request, self._golden_file, self.sent)
+        layers, more = closer.look(result, layers, outputs)
+        return self._answer(result, layers, outputs) | more
 
     def _expected(self) -> dict[str, tuple[str, ...]]:
         digests = {layer.id: [layer.digest] for layer in self.golden.layers}
@@ -140,6 +148,7 @@ class Measurement:
         wanted = {layer.id: self._golden_file(layer) for layer in unknown.values()}
         blobs = [blob for _, blob in wanted.values()]
         self.call.agent.send_blobs(blobs, self.call.guard)
+        self.sent |= {blob.sha256 for blob in blobs}
         request = replace(
             self._request(), passes=("instrumented",), golden={layer: tensor for layer, (tensor, _) in wanted.items()}
         )

@@ -33,11 +33,12 @@ def test_a_runner_of_level_0_is_not_asked_for_layers(tmp_path: Path) -> None:
     assert len(results) == 12
 
 
-def test_the_example_engine_keeps_the_contract(tmp_path: Path) -> None:
-    runner = [sys.executable, str(ROOT / "examples" / "ort-runner" / "ort_runner.py")]
+@pytest.mark.parametrize(("name", "level"), [("ort_runner.py", 0), ("ort_layers.py", 2)])
+def test_the_example_engines_keep_the_contract(tmp_path: Path, name: str, level: int) -> None:
+    runner = [sys.executable, str(ROOT / "examples" / "ort-runner" / name)]
     results = check_runner(runner, "onnx", tmp_path)
     assert [result for result in results if not result.ok] == []
-    assert "level 0" in results[0].detail
+    assert f"level {level}" in results[0].detail
 
 
 def test_the_referee_engine_keeps_the_contract(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.e2e.bench import HOST, REPOSITORY, Bench
@@ -43,6 +44,13 @@ def test_a_broken_layer_is_named_on_every_chip(bench: Bench) -> None:
     found = {entry["device"]: entry["first_deviating_layers"] for entry in done.verdict["cases"]}
     assert found == {chip: [layer] for chip in CHIPS}
     assert all("confirmed" in entry["reason"] for entry in done.verdict["cases"])
+    assert all("it introduces this itself" in entry["reason"] for entry in done.verdict["cases"])
+    rows = pq.read_table(done.out / "latest" / "layers.parquet").to_pylist()
+    alone = {row["layer"]: row for row in rows if row["device"] == "cortex-a9" and row["alone"]}
+    assert alone[layer]["introduced_max_abs"] > 1.0
+    later = [row for name, row in alone.items() if name != layer]
+    assert len(later) > 3, "what lies behind it runs alone too"
+    assert all(row["alone"] == "pass" and not row["introduced"] for row in later)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,124 @@
+"""A closer look at a case that fails: layers a few at a time, layers alone. Measured here, judged by consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from agents.deployment import Blob
+from consistency.records import ReferenceLayer
+from engine.contract.errors import RunnerError, UnsupportedError
+from engine.contract.request import GoldenTensor, Request
+from engine.contract.result import LayerRecord, Result
+from engine.contract.trace import Trace, TraceLayer
+from farm.evidence import observed_layers, observed_outputs, reference_layers
+from farm.isolation import orders, suspects
+from farm.looking import Seen, changed_by_looking, look_again, undisturbed
+from farm.runnercall import RunnerCall
+
+GoldenFile = Callable[[TraceLayer], tuple[GoldenTensor, Blob]]
+
+
+@dataclass
+class Closer:
+    """What the farm asks beyond the first calls, when layers or outputs are beyond their bounds.
+
+    ``request`` is the request of the first call; ``golden_file`` gives a layer's golden as requests have it;
+    ``sent`` the sha256 of golden tensors that the device has already.
+    """
+
+    call: RunnerCall
+    golden: Trace
+    canonical: Trace | None
+    request: Request
+    golden_file: GoldenFile
+    sent: set[str] = field(default_factory=set)
+    trouble: str = ""
+
+    def look(
+        self, result: Result, layers: tuple[LayerRecord, ...], outputs: list[dict[str, Any]]
+    ) -> tuple[tuple[LayerRecord, ...], dict[str, Any]]:
+        """The layers, those seen better replaced; and what goes into the answer: ``alone``, ``looked``, ``trouble``."""
+        names = self._suspects(result, layers, outputs)
+        seen: Seen | None = None
+        alone: tuple[LayerRecord, ...] = ()
+        if names:
+            try:
+                if changed_by_looking(result):
+                    seen = self._few_at_a_time(result, layers, names)
+                    layers = tuple(seen.direct.get(layer.id, layer) for layer in layers)
+                if self.call.job.bundle.level >= 2:
+                    alone = self._alone(names)
+            except (RunnerError, UnsupportedError) as error:  # what was measured before stays; this says why no more
+                self.trouble = error.message
+        looked = None if seen is None else {"direct": sorted(seen.direct), "calls": seen.calls}
+        return layers, {"alone": [asdict(layer) for layer in alone], "looked": looked, "trouble": self.trouble}
+
+    def _suspects(
+        self, result: Result, layers: Sequence[LayerRecord], outputs: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, ...]:
+        answer = {
+            "layers": [asdict(layer) for layer in layers],
+            "outputs": outputs,
+            "effective": asdict(result.effective),
+        }
+        level = min(self.call.job.bundle.level, 1)
+        return suspects(
+            self.call.job.profile, self._reference(), observed_layers(answer), observed_outputs(answer), level
+        )
+
+    def _reference(self) -> tuple[ReferenceLayer, ...]:
+        return reference_layers(self.golden, self.canonical)
+
+    def _few_at_a_time(self, result: Result, layers: Sequence[LayerRecord], names: Sequence[str]) -> Seen:
+        """The layers to blame; all of them when the looking hides the failure and no layer shows it."""
+        shown = [layer.id for layer in layers]
+        measured = {layer.id for layer in layers if layer.stats is not None}
+        wanted = [name for name in shown if name in names and name in measured] or shown
+        plain = next(entry.outputs for entry in result.passes if entry.kind == "plain")
+        seen = look_again(wanted, plain, self._capture)
+        self._add_stats(seen, plain)
+        return seen
+
+    def _capture(self, group: tuple[str, ...]) -> Result:
+        by_id = self.golden.by_id()
+        files = {name: self.golden_file(by_id[name]) for name in group if name in by_id}
+        there = {name: tensor for name, (tensor, blob) in files.items() if blob.sha256 in self.sent}
+        return self.call.call(
+            replace(self.request, passes=("instrumented",), iterations=1, capture=group, golden=there)
+        )
+
+    def _add_stats(self, seen: Seen, plain: Mapping[str, str]) -> None:
+        """Statistics for what matches no reference, if the layers can be looked at together."""
+        by_id = self.golden.by_id()
+        bare = [
+            name
+            for name, layer in seen.direct.items()
+            if layer.stats is None and name in by_id and layer.digest not in self.request.expected.get(name, ())
+        ]
+        if not bare:
+            return
+        self._send(blob for _, blob in (self.golden_file(by_id[name]) for name in bare))
+        again = self._capture(tuple(bare))
+        seen.calls += 1
+        if undisturbed(again, plain):
+            seen.direct.update((layer.id, layer) for layer in again.layers if layer.id in bare)
+
+    def _alone(self, names: Sequence[str]) -> tuple[LayerRecord, ...]:
+        """The layers that ran alone on the golden's inputs, with statistics against the golden's result."""
+        made = orders(self.golden, self.call.job.inputs, names, self.sent)
+        if not made.isolated:
+            return ()
+        self._send(made.blobs.values())
+        by_id = self.golden.by_id()
+        golden = {name: self.golden_file(by_id[name])[0] for name in made.isolated}
+        result = self.call.call(
+            replace(self.request, passes=(), iterations=1, expected={}, golden=golden, isolated=made.isolated)
+        )
+        return tuple(layer for layer in result.layers if layer.isolated and layer.id in made.isolated)
+
+    def _send(self, blobs: Iterable[Blob]) -> None:
+        wanted = [blob for blob in blobs if blob.sha256 not in self.sent]
+        self.call.agent.send_blobs(wanted, self.call.guard)
+        self.sent |= {blob.sha256 for blob in wanted}
