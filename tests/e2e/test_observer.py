@@ -9,7 +9,7 @@ from tests.e2e.bench import HOST, Bench
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services, pytest.mark.timeout(600)]
 
-LAYER = "p2o.pd_op.conv2d.0.0"
+LAYER = "p2o.pd_op.conv2d.9.0"
 
 
 def test_layers_that_cannot_be_dumped_are_judged_alone(bench: Bench) -> None:
