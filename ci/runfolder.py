@@ -30,7 +30,6 @@ from consistency.chips import bit_identity, compare_fleet
 from consistency.gate import gate_outcome
 from consistency.records import GateCase, GateOutcome
 from consistency.thresholds import profile
-from farm.evidence import observed_layers
 from farm.inventory import Device, load_fleet
 from farm.jobs import RunSummary
 from reports import render, write_layers, write_verdict
@@ -102,7 +101,10 @@ class RunFolder:
         pairs: list[PairOutcome] = []
         for prepared in self.matrix.cases:
             answered = [entry for entry in self._answered(prepared) if entry.answer["layers"]]
-            seen = {entry.device.name: observed_layers(entry.answer) for entry in answered}
+            seen = {
+                entry.device.name: [layer.observed for layer in entry.verdict.layers if layer.observed]
+                for entry in answered
+            }
             rules = profile(self.matrix.profile or prepared.case.profile)
             compared = compare_fleet(seen, self.matrix.references[prepared.case.id], rules)
             pairs += [PairOutcome(a, b, prepared.case.id, verdict) for (a, b), verdict in compared.items()]

@@ -7,11 +7,10 @@ at least ``A - B``. So most pairs are settled without moving a tensor; the rest 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from consistency import words
-from consistency.localise import first_deviating, topological
+from consistency.localise import first_deviating, frontier_of, topological
 from consistency.matching import Match, match
 from consistency.pairing import pair
 from consistency.records import (
@@ -70,8 +69,8 @@ def _compare(
     equal = [layer for layer in layers if layer.status == "identical"]
     failing = [layer for layer in layers if layer.status == "fail"]
     open_ids = tuple(layer.id for layer in layers if layer.status == "needs_tensors")
-    first = first_deviating(order, {layer.id for layer in failing}).introduced
-    split = first_deviating(order, {layer.id for layer in layers if layer.status != "identical"}).introduced
+    first = frontier_of(order, {layer.id for layer in failing}).introduced
+    split = frontier_of(order, {layer.id for layer in layers if layer.status != "identical"}).introduced
     status = _pair_status(layers, failing, open_ids)
     return ChipPairVerdict(
         status=status,
@@ -154,34 +153,28 @@ def _unlike(
         return f"shapes {list(a.shape)} and {list(b.shape)}"
     if a.dtype != b.dtype and not all(profile.accepts_dtype(reference.dtype, side.dtype) for side in (a, b)):
         return f"dtypes {a.dtype} and {b.dtype}"
-    if a_match.nonfinite != b_match.nonfinite:
+    if a_match.nonfinite is not b_match.nonfinite and a_match.nonfinite != b_match.nonfinite:
         return f"{words.nonfinite(a_match.nonfinite)} on one side, {words.nonfinite(b_match.nonfinite)} on the other"
     return "the digests differ" if profile.bitexact else None
 
 
-@dataclass(frozen=True)
-class _Interval:
-    """Where a number must lie."""
-
-    least: float
-    most: float
-
-    def verdict(self, bound: float) -> str:
-        if self.most <= bound:
-            return "pass"
-        return "fail" if self.least > bound else "needs_tensors"
+def _within(least: float, most: float, bound: float) -> str:
+    """What is known of a number that lies between ``least`` and ``most``."""
+    if most <= bound:
+        return "pass"
+    return "fail" if least > bound else "needs_tensors"
 
 
 def _triangle(name: str, a: Stats, b: Stats, bounds: Bounds) -> ChipLayer:
     """Settle by interval where possible; integers also by how many elements can differ."""
-    distance = _Interval(abs(a.max_abs - b.max_abs), a.max_abs + b.max_abs)
-    verdicts = [distance.verdict(bounds.max_abs)]
+    least, most = abs(a.max_abs - b.max_abs), a.max_abs + b.max_abs
+    verdicts = [_within(least, most, bounds.max_abs)]
     if bounds.max_differing is not None and a.count:
-        differing = _Interval(abs(a.differing - b.differing), min(a.differing + b.differing, a.count))
-        verdicts.append(differing.verdict(bounds.max_differing * a.count))
-    status = next((known for known in ("fail", "needs_tensors") if known in verdicts), "pass")
+        fewest, many = abs(a.differing - b.differing), min(a.differing + b.differing, a.count)
+        verdicts.append(_within(fewest, many, bounds.max_differing * a.count))
+    status = "fail" if "fail" in verdicts else "needs_tensors" if "needs_tensors" in verdicts else "pass"
     # What the numbers prove: a failure by at least, anything else by at most.
-    shown = distance.least if status == "fail" else distance.most
+    shown = least if status == "fail" else most
     word = "at least" if status == "fail" else "at most"
     return ChipLayer(name, status, shown, bounds.max_abs, f"{word} {words.number(shown)} apart")
 

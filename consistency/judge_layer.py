@@ -104,18 +104,23 @@ class LayerJudge:
         outcomes = judge(stats, bounds)
         decisive = next((outcome for outcome in outcomes if not outcome.passed), outcomes[1])
         metrics = metrics_from_stats(stats, reference.scale)
-        if stats.max_abs <= bounds.max_abs and not stats.nonfinite_mismatch:
+        if metrics.over_bound and stats.max_abs <= bounds.max_abs and not stats.nonfinite_mismatch:
             # Inherited statistics were counted against another profile's bound.
             metrics = replace(metrics, over_bound=0)
-        return replace(
-            blank,
-            status="pass" if decisive.passed else "fail",
-            metrics=metrics,
-            metric=decisive.metric,
-            measured=decisive.measured,
-            bound=decisive.bound,
-            would_pass=decisive.would_pass,
+        return LayerVerdict(
+            blank.id,
+            blank.index,
+            blank.op,
+            "pass" if decisive.passed else "fail",
+            blank.matched,
+            metrics,
+            blank.nonfinite,
+            decisive.metric,
+            decisive.measured,
+            decisive.bound,
+            decisive.would_pass,
             reason=_reason(reference, observed, stats, metrics, decisive),
+            observed=observed,
         )
 
 

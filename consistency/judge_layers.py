@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from consistency.alone import attach, judge_alone
 from consistency.judge_layer import LayerJudge, unseen
-from consistency.localise import Frontier, first_deviating, topological
+from consistency.localise import Frontier, frontier_of, topological
 from consistency.pairing import Pairing, pair, reused_buffers
 from consistency.records import Coverage, LayerVerdict, ObservedLayer, ReferenceLayer
 from consistency.thresholds import Profile
@@ -47,7 +47,7 @@ def judge_layers(
     judge = LayerJudge(profile, {layer.id: layer for layer in order})
     verdicts = [_verdict(judge, layer, index, pairing, level) for index, layer in enumerate(order)]
     verdicts = _without_reused(order, verdicts, pairing)
-    frontier = first_deviating(order, {verdict.id for verdict in verdicts if verdict.status == "fail"})
+    frontier = frontier_of(order, {verdict.id for verdict in verdicts if verdict.status == "fail"})
     marked = _marked(verdicts, frontier, base)
     own = judge_alone(profile, order, alone)
     return JudgedLayers(attach(order, marked, frontier, own) if own else marked, frontier, pairing)
@@ -62,7 +62,7 @@ def judge_outputs(
     pairing = pair([layer for _, layer in finals], outputs)
     judge = LayerJudge(profile, {layer.id: layer for layer in order})
     verdicts = [_verdict(judge, layer, index, pairing, 0) for index, layer in finals]
-    frontier = first_deviating(order, {verdict.id for verdict in verdicts if verdict.status == "fail"})
+    frontier = frontier_of(order, {verdict.id for verdict in verdicts if verdict.status == "fail"})
     return JudgedLayers(_marked(verdicts, frontier, base), frontier, pairing)
 
 

@@ -25,13 +25,18 @@ def first_deviating(reference: Sequence[ReferenceLayer], deviating: Collection[s
     Layers that could not be observed pass the taint on: what lies behind them is still downstream. The
     same function serves any property of layers: failing, non-finite, or differing in their bits.
     """
+    return frontier_of(topological(reference), deviating)
+
+
+def frontier_of(order: Sequence[ReferenceLayer], deviating: Collection[str]) -> Frontier:
+    """``first_deviating`` of layers that are in topological order already."""
     marked = set(deviating)
     if not marked:
         return Frontier((), ())
     tainted: set[str] = set()
     introduced: list[str] = []
     inherited: list[str] = []
-    for layer in topological(reference):
+    for layer in order:
         upstream = not tainted.isdisjoint(layer.inputs)
         if layer.id in marked:
             (inherited if upstream else introduced).append(layer.id)

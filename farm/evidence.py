@@ -8,6 +8,8 @@ from typing import Any
 from consistency.records import NonFinite, ObservedLayer, ReferenceLayer, Scale, Stats
 from engine.contract.trace import Trace
 
+_ALL_FINITE = NonFinite()
+
 
 def reference_layers(golden: Trace, canonical: Trace | None) -> tuple[ReferenceLayer, ...]:
     """The golden's layers in topological order, each with what the canonical trace says of it."""
@@ -62,7 +64,7 @@ def _layers(records: Iterable[Mapping[str, Any]]) -> tuple[ObservedLayer, ...]:
             segment=record["segment"],
             digest=record["digest"],
             covers=tuple(record["covers"]),
-            nonfinite=NonFinite(**record["nonfinite"]),
+            nonfinite=NonFinite(**record["nonfinite"]) if any(record["nonfinite"].values()) else _ALL_FINITE,
             stats=Stats(**record["stats"]) if record["stats"] else None,
         )
         for record in records

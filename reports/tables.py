@@ -1,12 +1,12 @@
-"""The layer table cut into what the page draws: one compact, deduplicated block per case.
+"""The layer table cut into what the page shows: a map per case, and the numbers of one case on one device.
 
-Six chips with the same bits have the same numbers, so a case stores each distinct record once and, per device and
-layer, the number of its record.
+Numbers are kept by column and by position of the layer, so that a case of thousands of layers costs no loop per value.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reports.cells import cell
 from reports.errors import ReportError
-from reports.layers import MATCHES, STATUSES
+from reports.layers import LAYER_COLUMNS, STATUSES
 
 Json = dict[str, Any]
 
-#: Fields of one record, in order. ``status`` and ``matched`` are positions in ``STATUSES`` and ``MATCHES``.
+#: What is shown of one layer on one device.
 RECORD_FIELDS = (
     "status",
     "matched",
     "introduced",
+    "introduced_max_abs",
+    "inherited_max_abs",
     "max_abs",
     "scaled_rms",
     "scaled_p999",
@@ -42,22 +45,30 @@ RECORD_FIELDS = (
     "pos_inf",
     "neg_inf",
     "digest",
+    "canonical_digest",
     "base_digest",
     "covers",
     "reason",
 )
-LAYER_FIELDS = ("layer", "op", "dtype", "shape", "index", "canonical_digest")
+LAYER_FIELDS = ("layer", "op", "dtype", "shape", "index")
 
+_FLOATS = frozenset(field.name for field in LAYER_COLUMNS if field.type == pa.float64())
 _DIGITS = {"cosine": 10}
 
 
 @dataclass(frozen=True)
 class CaseTable:
-    """The layers of one case on every device: ``data`` is JSON-ready, ``totals`` counts rows by status."""
+    """The layers of one case: ``layers`` and, per device, ``records`` by column, each as long as every layer column.
+
+    ``totals`` counts the rows of ``layers.parquet`` by status, ``identical`` those with the bits of a reference. A
+    layer that a device has no row of has ``None`` in all its columns.
+    """
 
     case: str
     model: str
-    data: Json
+    devices: tuple[str, ...]
+    layers: dict[str, list[Any]]
+    records: tuple[dict[str, list[Any]], ...]
     totals: dict[str, int]
     identical: int
 
@@ -65,6 +76,26 @@ class CaseTable:
     def rows(self) -> int:
         """Rows of ``layers.parquet`` in this case."""
         return sum(self.totals.values())
+
+    @property
+    def count(self) -> int:
+        """Layers of the case."""
+        return len(self.layers["layer"])
+
+    def map_data(self) -> Json:
+        """What the heat map is drawn from, JSON-ready."""
+        return {
+            "case": self.case,
+            "devices": self.devices,
+            "layers": {name: _short(values) for name, values in self.layers.items()},
+            "count": self.count,
+            "cells": [_cells(record) for record in self.records],
+            "totals": {status: self.totals.get(status, 0) for status in STATUSES},
+        }
+
+    def details_data(self, device: int) -> Json:
+        """Every number of one device, JSON-ready: six digits are enough to read, ``layers.parquet`` keeps them all."""
+        return {name: _short(_rounded(name, values)) for name, values in self.records[device].items()}
 
 
 def check_against(verdict: Json, table: pa.Table, path: Path) -> None:
@@ -85,46 +116,61 @@ def split_by_case(verdict: Json, table: pa.Table) -> list[CaseTable]:
     order = [device["name"] for device in verdict["devices"]]
     parts = []
     for case, model in models.items():
-        rows = table.filter(pc.equal(table["case"], case)).to_pylist()
+        rows = table.filter(pc.equal(table["case"], case)).sort_by([("index", "ascending"), ("layer", "ascending")])
         ran = {c["device"] for c in verdict["cases"] if c["case"] == case}
-        parts.append(_case_table(case, model, rows, [name for name in order if name in ran]))
+        parts.append(_case_table(case, model, rows, tuple(name for name in order if name in ran)))
     return parts
 
 
-def _case_table(case: str, model: str, rows: list[Json], devices: list[str]) -> CaseTable:
-    layers: dict[tuple[int, str], list[Any]] = {}
-    for row in sorted(rows, key=lambda row: (row["index"], row["layer"])):
-        layers.setdefault((row["index"], row["layer"]), [row[name] for name in LAYER_FIELDS])
-    column = {key: position for position, key in enumerate(layers)}
-    line = {name: position for position, name in enumerate(devices)}
-    cells = [[-1] * len(layers) for _ in devices]
-    records: dict[tuple[Any, ...], int] = {}
-    for row in rows:
-        record = _record(row)
-        cells[line[row["device"]]][column[row["index"], row["layer"]]] = records.setdefault(record, len(records))
-    totals = Counter(row["status"] for row in rows)
-    data = {
-        "case": case,
-        "devices": devices,
-        "layer_fields": LAYER_FIELDS,
-        "layers": list(layers.values()),
-        "record_fields": RECORD_FIELDS,
-        "records": [list(record) for record in records],
-        "cells": cells,
-        "totals": {status: totals[status] for status in STATUSES},
-    }
-    identical = sum(row["matched"] in ("canonical", "golden") for row in rows)
-    return CaseTable(case, model, data, dict(totals), identical)
+def _case_table(case: str, model: str, rows: pa.Table, devices: tuple[str, ...]) -> CaseTable:
+    keys = list(zip(rows["index"].to_pylist(), rows["layer"].to_pylist(), strict=True))
+    place = {key: position for position, key in enumerate(dict.fromkeys(keys))}
+    first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+    layers = rows.select(LAYER_FIELDS).take([first[key] for key in place]) if keys else rows.select(LAYER_FIELDS)
+    matched = Counter(rows["matched"].to_pylist())
+    return CaseTable(
+        case=case,
+        model=model,
+        devices=devices,
+        layers=layers.to_pydict(),
+        records=tuple(_records(rows.filter(pc.equal(rows["device"], device)), place) for device in devices),
+        totals=dict(Counter(rows["status"].to_pylist())),
+        identical=matched["canonical"] + matched["golden"],
+    )
 
 
-def _record(row: Json) -> tuple[Any, ...]:
-    values = dict(row)
-    values["status"] = STATUSES.index(row["status"])
-    values["matched"] = MATCHES.index(row["matched"] or "none")
-    values["introduced"] = int(bool(row["introduced"]))
-    return tuple(_rounded(name, values[name]) for name in RECORD_FIELDS)
+def _records(rows: pa.Table, place: dict[tuple[int, str], int]) -> dict[str, list[Any]]:
+    """The columns of one device, each value at the position of its layer."""
+    columns: dict[str, list[Any]] = rows.select(RECORD_FIELDS).to_pydict()
+    keys = zip(rows["index"].to_pylist(), rows["layer"].to_pylist(), strict=True)
+    places = [place[key] for key in keys]
+    if places == list(range(len(place))):
+        return columns
+    return {name: _scattered(values, places, len(place)) for name, values in columns.items()}
 
 
-def _rounded(name: str, value: Any) -> Any:
-    """Six digits are enough to read; ``layers.parquet`` keeps them all."""
-    return float(f"{value:.{_DIGITS.get(name, 6)}g}") if isinstance(value, float) else value
+def _scattered(values: Sequence[Any], places: Sequence[int], length: int) -> list[Any]:
+    spread: list[Any] = [None] * length
+    for value, place in zip(values, places, strict=True):
+        spread[place] = value
+    return spread
+
+
+def _cells(record: dict[str, list[Any]]) -> str:
+    """Two characters a layer, see ``reports.cells``."""
+    marks = zip(record["status"], record["matched"], record["introduced"], strict=True)
+    numbers = zip(record["scaled_rms"], record["max_abs"], strict=True)
+    nonfinite = zip(record["nan"], record["pos_inf"], record["neg_inf"], strict=True)
+    return "".join(cell(*mark, pair, bad) for mark, pair, bad in zip(marks, numbers, nonfinite, strict=True))
+
+
+def _short(values: list[Any]) -> list[Any]:
+    """A column that says one thing all along says it once."""
+    return values[:1] if values and values.count(values[0]) == len(values) else values
+
+
+def _rounded(name: str, values: list[Any]) -> list[Any]:
+    if name not in _FLOATS:
+        return values
+    form = f".{_DIGITS.get(name, 6)}g"
+    return [None if value is None else float(format(value, form)) for value in values]

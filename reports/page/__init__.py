@@ -1,5 +1,8 @@
 """The HTML page: one self-contained file, plus data files beside it when the run is large.
 
+What people need first stands in the page: the verdict, coverage, failing layers, every status. The map of a case is
+read when it comes into view, the numbers of a device when somebody asks for them (docs/decisions/report.md).
+
 The page may run only the script it was made with (its hash is in the Content-Security-Policy) and the data files next
 to it, and may fetch nothing.
 """
@@ -17,12 +20,16 @@ import jinja2
 from markupsafe import Markup
 
 from reports import strict_json, words
-from reports.layers import MATCHES, STATUSES
+from reports.cells import CLASSES
+from reports.page.cases import part_key
 from reports.page.context import page_context
 from reports.tables import CaseTable
 
-#: Layer data up to this many characters stands in the page itself; more goes to ``data/case-N.js``, loaded on demand.
+#: Layer data up to this many characters stands in the page itself; more goes to files under ``data/``, each read on
+#: demand: ``case-N.js`` has the map of a case, ``case-N-M.js`` the numbers of one device in it.
 INLINE_LIMIT = 500_000
+
+SCRIPTS = ("data.js", "heatmap.js", "report.js", "details.js")
 
 
 @dataclass(frozen=True)
@@ -37,10 +44,10 @@ def render_page(verdict: dict[str, Any], tables: list[CaseTable]) -> Page:
     """Return the page of a run; see ``docs/report.md`` for how it reads."""
     here = Path(__file__).parent
     css = (here / "report.css").read_text(encoding="utf-8")
-    js = "".join((here / name).read_text(encoding="utf-8") for name in ("heatmap.js", "report.js"))
-    data = [strict_json.for_script(table.data) for table in tables]
-    inline = sum(map(len, data)) <= INLINE_LIMIT
-    parts = {} if inline else {f"data/case-{i}.js": f"lockstepPart({i},{text});\n" for i, text in enumerate(data)}
+    js = "".join((here / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    data, shared = _data(tables)
+    inline = sum(map(len, data.values())) <= INLINE_LIMIT
+    parts = {} if inline else {_file(key): f'lockstepPart("{key}",{text});\n' for key, text in data.items()}
     chips = {device["name"]: device["chip"] for device in verdict["devices"]}
     template = _environment(here).get_template("index.html.j2")
     html = template.render(
@@ -48,11 +55,35 @@ def render_page(verdict: dict[str, Any], tables: list[CaseTable]) -> Page:
         css=Markup(css),  # noqa: S704 - our own file
         js=Markup(js),  # noqa: S704 - our own file
         policy=_policy(css, js),
-        setup=Markup(strict_json.for_script({"statuses": STATUSES, "matches": MATCHES, "chips": chips})),  # noqa: S704
-        data=[Markup(text) for text in data] if inline else [],  # noqa: S704 - escaped for a script element
-        part_names=list(parts),
+        setup=Markup(  # noqa: S704 - escaped for a script element
+            strict_json.for_script({"classes": CLASSES, "chips": chips, "inline": inline, "shared": shared})
+        ),
+        data={key: Markup(text) for key, text in data.items()} if inline else {},  # noqa: S704 - escaped likewise
+        inline=inline,
     )
     return Page(html, parts)
+
+
+def _data(tables: list[CaseTable]) -> tuple[dict[str, str], dict[str, str]]:
+    """Text by key, and the key whose text serves for another: chips with the same bits have the same numbers."""
+    data: dict[str, str] = {}
+    shared: dict[str, str] = {}
+    for c, table in enumerate(tables):
+        if not table.rows:
+            continue
+        data[part_key(c)] = strict_json.for_script(table.map_data())
+        known: dict[str, str] = {}
+        for d in range(len(table.devices)):
+            key, text = part_key(c, d), strict_json.for_script(table.details_data(d))
+            if known.setdefault(text, key) == key:
+                data[key] = text
+            else:
+                shared[key] = known[text]
+    return data, shared
+
+
+def _file(key: str) -> str:
+    return f"data/case-{key}.js"
 
 
 @functools.cache

@@ -6,15 +6,15 @@ from typing import Any
 
 from reports.layers import STATUSES
 from reports.page.readings import readings_in_words
-from reports.tables import LAYER_FIELDS, RECORD_FIELDS, CaseTable
+from reports.tables import LAYER_FIELDS, CaseTable
 from reports.words import LOUDNESS, loudest, number, plural
 
 Json = dict[str, Any]
 
 MAX_FAILING = 40
 
-_STATUS = RECORD_FIELDS.index("status")
-_FAIL = STATUSES.index("fail")
+#: What the list of failing layers shows of the worst device.
+_WORST = ("scaled_rms", "bound", "would_pass")
 
 
 def case_sections(verdict: Json, tables: list[CaseTable]) -> list[Json]:
@@ -24,23 +24,24 @@ def case_sections(verdict: Json, tables: list[CaseTable]) -> list[Json]:
     sections = []
     for c, table in enumerate(tables):
         records = [case for case in verdict["cases"] if case["case"] == table.case]
-        failing = _failing_layers(table)
+        failing, first, more = _failing_layers(table)
         sections.append(
             {
                 "number": c,
                 "case": table.case,
                 "model": table.model,
                 "status": loudest([record["status"] for record in records]),
-                "layers": len(table.data["layers"]),
+                "layers": table.count,
                 "rows": table.rows,
                 "totals": [(status, table.totals[status]) for status in STATUSES if table.totals.get(status)],
                 "caption": _caption(table, len(records)),
-                "first": sum(layer["introduced"] for layer in failing),
-                "failing": failing[:MAX_FAILING],
-                "failing_more": max(0, len(failing) - MAX_FAILING),
+                "first": first,
+                "failing": failing,
+                "failing_more": more,
                 "results": [
                     {
                         "id": f"c{c}d{numbers[r['device']]}",
+                        "part": part_key(c, table.devices.index(r["device"])) if table.rows else "",
                         "device": chips[r["device"]],
                         "case": r,
                         "differs": _differs(r),
@@ -57,7 +58,7 @@ def _caption(table: CaseTable, devices: int) -> str:
     if not table.rows:
         return "No layer was seen: this engine shows only its final outputs, or nothing ran."
     if table.identical == table.rows:
-        if all(record[RECORD_FIELDS.index("max_abs")] == 0 for record in table.data["records"]):
+        if all(not any(record["max_abs"]) for record in table.records):
             return f"No difference: every layer has the golden's own bits on {plural(devices, 'chip')}."
         return f"Every layer has the same bits as the reference on {plural(devices, 'chip')}."
     parts = [f"{number(table.identical)} of {number(table.rows)} results have the bits of a reference"]
@@ -66,36 +67,46 @@ def _caption(table: CaseTable, devices: int) -> str:
     return "; ".join(parts) + "."
 
 
-def _failing_layers(table: CaseTable) -> list[Json]:
-    """One line per failing layer, first deviating ones first, then in the order of the model."""
-    found = []
-    devices = table.data["devices"]
-    records = [dict(zip(RECORD_FIELDS, record, strict=True)) for record in table.data["records"]]
-    failing = {number for number, record in enumerate(table.data["records"]) if record[_STATUS] == _FAIL}
-    for column, layer in enumerate(table.data["layers"]):
-        cells = [(devices[line], row[column]) for line, row in enumerate(table.data["cells"]) if row[column] in failing]
-        if not cells:
-            continue
-        hit = [records[cell] for _, cell in cells]
-        worst = max(hit, key=_severity)
-        found.append(
-            {
-                **dict(zip(LAYER_FIELDS, layer, strict=True)),
-                "devices": [device for device, _ in cells],
-                "introduced": any(record["introduced"] for record in hit),
-                "nonfinite": max(_nonfinite(record) for record in hit),
-                "worst": worst,
-            }
-        )
-    return sorted(found, key=lambda layer: not layer["introduced"])
+def part_key(case: int, device: int | None = None) -> str:
+    """The name of the data of one case, or of one device in it: numbers, for names are untrusted."""
+    return str(case) if device is None else f"{case}-{device}"
 
 
-def _nonfinite(record: Json) -> int:
-    return sum(record[key] or 0 for key in ("nan", "pos_inf", "neg_inf"))
+def _failing_layers(table: CaseTable) -> tuple[list[Json], int, int]:
+    """A line per failing layer, first deviating ones first, then in the order of the model.
+
+    Beside them: how many are first deviating, and how many more there are than the page lists.
+    """
+    hit: dict[int, list[int]] = {}
+    for device, record in enumerate(table.records):
+        for place, status in enumerate(record["status"]):
+            if status == "fail":
+                hit.setdefault(place, []).append(device)
+    introduced = {place for place, on in hit.items() if any(table.records[d]["introduced"][place] for d in on)}
+    order = sorted(hit, key=lambda place: (place not in introduced, place))
+    lines = [
+        {
+            **{name: table.layers[name][place] for name in LAYER_FIELDS},
+            "devices": [table.devices[device] for device in hit[place]],
+            "introduced": place in introduced,
+            **_worst(table, place, hit[place]),
+        }
+        for place in order[:MAX_FAILING]
+    ]
+    return lines, len(introduced), len(order) - len(lines)
 
 
-def _severity(record: Json) -> tuple[int, float]:
-    return _nonfinite(record), record["scaled_rms"] or 0.0
+def _worst(table: CaseTable, place: int, devices: list[int]) -> Json:
+    """The numbers of the device that is worst at one layer: non-finite values first, then the scaled error."""
+
+    def severity(device: int) -> tuple[int, float]:
+        return nonfinite(device), table.records[device]["scaled_rms"][place] or 0.0
+
+    def nonfinite(device: int) -> int:
+        return sum(table.records[device][kind][place] or 0 for kind in ("nan", "pos_inf", "neg_inf"))
+
+    worst = max(devices, key=severity)
+    return {"nonfinite": nonfinite(worst), "worst": {name: table.records[worst][name][place] for name in _WORST}}
 
 
 def _differs(record: Json) -> list[str]:

@@ -1,33 +1,12 @@
-"use strict";
 // The heat map: chips down, layers across, wrapped into bands that fit the page. One canvas a band; colours are read
 // from the legend, so legend and map cannot disagree. All text reaches the page as text nodes.
 
-const SETUP = JSON.parse(document.getElementById("setup").textContent);
 const CARD = document.getElementById("card");
-const waiting = new Map();  // case number -> callback of a data file on its way
 const view = {};
 for (const pressed of document.querySelectorAll('.choice button[aria-pressed="true"]')) Object.assign(view, pressed.dataset);
 
-function lockstepPart(number, data) {
-  const done = waiting.get(number);
-  waiting.delete(number);
-  if (done) done(data);
-}
-
-// How a cell looks and what it is called, from loudest to quietest where several apply.
-function classify(record, mode) {
-  if (!record) return "missing";
-  const status = SETUP.statuses[record.status];
-  if (status === "not_observable") return "hidden";
-  if (status === "missing") return "missing";
-  if ((record.nan || 0) + (record.pos_inf || 0) + (record.neg_inf || 0) > 0) return "nonfinite";
-  if (status === "not_compared") return "unknown";
-  const matched = SETUP.matches[record.matched];
-  if (mode === "agree" && matched === "canonical") return "canonical";
-  if (matched === "golden" || record.scaled_rms === 0 || record.max_abs === 0) return "golden";
-  if (record.scaled_rms === null) return matched === "canonical" ? "canonical" : "unknown";
-  return "r" + Math.max(0, Math.min(9, Math.floor(Math.log10(record.scaled_rms)) + 9));
-}
+// The bits of the canonical are a colour of their own, unless the reader asks for the error of every layer.
+const colourOf = (seen, mode) => mode === "agree" && seen.canonical ? "canonical" : seen.kind;
 
 function palette() {
   const colours = {};
@@ -47,8 +26,8 @@ class HeatMap {
   constructor(host, data) {
     this.host = host;
     this.data = data;
-    this.layers = data.layers.map((values) => named(data.layer_fields, values));
-    this.records = data.records.map((values) => named(data.record_fields, values));
+    this.number = host.dataset.case;
+    this.looks = data.cells.map((cells) => Array.from({ length: data.count }, (_, place) => look(cells, place)));
     this.at = { line: 0, place: 0 };
     this.sort();
     host.replaceChildren();
@@ -64,26 +43,17 @@ class HeatMap {
     this.draw();
   }
 
-  record(line, place) { return this.records[this.data.cells[line][this.columns[place]]]; }
+  seen(line, place) { return this.looks[line][this.columns[place]]; }
 
   fails(line, place) {
-    const record = this.record(line, place);
-    return Boolean(record) && (SETUP.statuses[record.status] === "fail" || classify(record, "agree") === "nonfinite");
+    const seen = this.seen(line, place);
+    return seen.fails || seen.kind === "nonfinite";
   }
 
   // Columns in the order shown: the model's, or failing layers first (first deviating ones before inherited ones).
   sort() {
-    const rank = this.layers.map((_, column) => {
-      let loudest = 3;
-      for (const cells of this.data.cells) {
-        const record = this.records[cells[column]];
-        if (record && record.introduced) loudest = 0;
-        else if (record && SETUP.statuses[record.status] === "fail") loudest = Math.min(loudest, 1);
-        else if (!record || record.status > 1) loudest = Math.min(loudest, 2);
-      }
-      return loudest;
-    });
-    this.columns = this.layers.map((_, column) => column);
+    this.columns = Array.from({ length: this.data.count }, (_, column) => column);
+    const rank = this.columns.map((column) => Math.min(...this.looks.map((seen) => rankOf(seen[column]))));
     if (view.order === "worst") this.columns.sort((a, b) => rank[a] - rank[b] || a - b);
     this.first = new Set(this.columns.filter((column) => rank[column] === 0));
   }
@@ -127,10 +97,11 @@ class HeatMap {
     for (let place = start; place < end; place++) {
       const x = label + (place - start) * cell;
       for (let line = 0; line < this.data.devices.length; line++) {
-        const record = this.record(line, place);
-        paint(pen, x, top + line * tall, cell - 1, tall - 1, classify(record, view.mode), colours);
-        if (this.fails(line, place) && classify(record, "agree") !== "nonfinite") {
-          const dark = luminance(colours[classify(record, view.mode)].fill) > 0.3;
+        const seen = this.seen(line, place);
+        const kind = colourOf(seen, view.mode);
+        paint(pen, x, top + line * tall, cell - 1, tall - 1, kind, colours);
+        if (seen.fails && kind !== "nonfinite") {
+          const dark = luminance(colours[kind].fill) > 0.3;
           pen.fillStyle = dark ? "#16191d" : "#ffffff";
           pen.fillRect(x + (cell - 1) / 2 - 1.5, top + line * tall + (tall - 1) / 2 - 1.5, 3, 3);
         }
@@ -139,7 +110,7 @@ class HeatMap {
       if ((place - start) % 20 === 0) {
         pen.fillStyle = colours.muted;
         pen.font = "10px " + colours.font;
-        pen.fillText(String(this.layers[this.columns[place]].index), x, height - 8);
+        pen.fillText(String(at(this.data.layers.index, this.columns[place])), x, height - 8);
       }
     }
     return canvas;
@@ -196,23 +167,33 @@ class HeatMap {
     const y = band * height + top + this.at.line * tall;
     Object.assign(this.cursor.style, { left: x - 2 + "px", top: y - 2 + "px", width: cell + 3 + "px", height: tall + 3 + "px" });
     this.cursor.hidden = false;
-    const layer = this.layers[this.columns[this.at.place]];
-    const device = this.data.devices[this.at.line];
-    fillCard(device, layer, this.record(this.at.line, this.at.place));
     const box = this.host.getBoundingClientRect();
     const above = box.top + band * height;  // beside the band, so that no chip of this layer is covered
-    placeCard(box.left + x + cell / 2, above, above + height);
+    this.tell(() => placeCard(box.left + x + cell / 2, above, above + height));
     if (document.activeElement === this.host) keepInView(box.top + y, tall);
+  }
+
+  // The card: what the map knows at once, the numbers of the device as soon as they are here.
+  tell(place) {
+    const { at: asked } = this;
+    const column = this.columns[asked.place];
+    const fill = (record, words) => {
+      fillCard(this.data.devices[asked.line], row(this.data.layers, column), this.looks[asked.line][column], record, words);
+      place();
+    };
+    let here = false;
+    ask(this.number + "-" + asked.line, (columns) => {
+      if (here !== false && (this.at !== asked || this.cursor.hidden)) return;  // the reader is elsewhere by now
+      here = true;
+      fill(row(columns, column), "");
+    }, () => { if (this.at === asked) fill(null, partFile(this.number + "-" + asked.line) + " is absent: keep the folder report/ whole."); });
+    if (!here) { here = null; fill(null, "Reading the numbers …"); }
   }
 
   close() {
     this.cursor.hidden = true;
     CARD.hidden = true;
   }
-}
-
-function named(fields, values) {
-  return Object.fromEntries(fields.map((field, position) => [field, values[position]]));
 }
 
 // Names of chips differ at their ends as often as at their beginnings: cut in the middle.

@@ -28,42 +28,45 @@ function short(value) {
   return size >= 1e-3 && size < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2).replace("e+", "e");
 }
 
-function stateOf(record) {
-  if (!record) return ["warn", "Missing: the device gave no such layer"];
-  const status = SETUP.statuses[record.status];
-  const bad = (record.nan || 0) + (record.pos_inf || 0) + (record.neg_inf || 0);
-  if (bad) return ["bad", `Not finite: ${short(record.nan || 0)} NaN, ${short(record.pos_inf || 0)} +Inf, ${short(record.neg_inf || 0)} −Inf`];
-  if (status === "fail") return ["bad", record.introduced ? "First deviating layer: beyond its bound" : "Beyond its bound, inherited"];
-  if (status === "not_observable") return ["warn", "Not observable: neither equal nor different"];
-  if (status === "missing") return ["warn", "Missing: the device gave no such layer"];
-  if (status === "not_compared") return ["warn", "Not compared"];
-  const matched = SETUP.matches[record.matched];
-  if (matched === "canonical") return ["good", "Same bits as the canonical"];
-  if (matched === "golden" || record.max_abs === 0) return ["good", "No difference from the golden"];
+function stateOf(seen, record) {
+  if (seen.absent || seen.kind === "missing") return ["warn", "Missing: the device gave no such layer"];
+  if (seen.kind === "hidden") return ["warn", "Not observable: neither equal nor different"];
+  if (seen.kind === "nonfinite") {
+    const count = (kind) => short((record && record[kind]) || 0);
+    return ["bad", record ? `Not finite: ${count("nan")} NaN, ${count("pos_inf")} +Inf, ${count("neg_inf")} −Inf` : "Not finite"];
+  }
+  if (seen.fails) return ["bad", seen.introduced ? "First deviating layer: beyond its bound" : "Beyond its bound, inherited"];
+  if (seen.canonical) return ["good", "Same bits as the canonical"];
+  if (seen.kind === "golden") return ["good", "No difference from the golden"];
+  if (seen.kind === "unknown" && (!record || record.status === "not_compared")) return ["warn", "Not compared"];
   return ["good", "Within its bound, bits of its own"];
 }
 
-function fillCard(device, layer, record) {
-  const [style, words] = stateOf(record);
+function fillCard(device, layer, seen, record, words) {
+  const [style, state] = stateOf(seen, record);
   const facts = document.createElement("dl");
   const fact = (label, value, full) => {
     facts.append(element("dt", label), element("dd", value, full ? "full" : ""));
   };
-  if (record && record.scaled_rms !== undefined && !["not_observable", "missing"].includes(SETUP.statuses[record.status])) {
+  if (record && !["hidden", "missing"].includes(seen.kind)) {
     for (const [key, label] of Object.entries(LABELS)) fact(label, short(record[key]));
+    for (const part of ["introduced", "inherited"]) {
+      if (record[part + "_max_abs"] !== null) fact(part, short(record[part + "_max_abs"]));
+    }
     if (record.count !== null) fact("worst index", `${short(record.worst_index)} of ${short(record.count)}`, true);
   }
   if (record && record.digest) fact("digest", record.digest, true);
-  if (layer.canonical_digest && record && record.digest !== layer.canonical_digest) fact("canonical", layer.canonical_digest, true);
+  if (record && record.canonical_digest && record.digest !== record.canonical_digest) fact("canonical", record.canonical_digest, true);
   if (record && record.base_digest && record.base_digest !== record.digest) fact("base", record.base_digest, true);
   if (record && record.covers) fact("covers", visible(record.covers.split("\n").join(", ")), true);
   const what = [layer.op, layer.dtype, layer.shape].filter(Boolean).map(visible).join(" · ");
   const chip = SETUP.chips[device] ? `${device} (${SETUP.chips[device]})` : device;
   CARD.replaceChildren(
     element("h4", visible(layer.layer)), element("div", `${what} · layer ${layer.index}`, "sub"),
-    element("div", visible(chip), "sub"), element("div", words, "state " + style), facts,
+    element("div", visible(chip), "sub"), element("div", state, "state " + style), facts,
   );
-  if (record && record.reason) CARD.append(element("div", visible(record.reason), "why"));
+  const why = words || (record && record.reason);
+  if (why) CARD.append(element("div", visible(why), "why"));
   CARD.hidden = false;
 }
 
@@ -85,16 +88,8 @@ function openMap(host) {
   const number = Number(host.dataset.case);
   if (maps.has(number)) return;
   maps.set(number, null);
-  const done = (data) => maps.set(number, new HeatMap(host, data));
-  if (!host.dataset.part) {
-    done(JSON.parse(document.getElementById("data-" + number).textContent));
-    return;
-  }
-  waiting.set(number, done);
-  const script = document.createElement("script");
-  script.src = host.dataset.part;
-  script.onerror = () => host.replaceChildren(element("p", host.dataset.part + " is absent: keep the folder report/ whole.", "loading"));
-  document.head.append(script);
+  const absent = () => host.replaceChildren(element("p", partFile(number) + " is absent: keep the folder report/ whole.", "loading"));
+  ask(String(number), (data) => maps.set(number, new HeatMap(host, data)), absent);
 }
 
 const hosts = [...document.querySelectorAll(".map")];
@@ -153,7 +148,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redr
 
 // Paper is white: draw every map at hand in the light theme while printing.
 window.addEventListener("beforeprint", () => {
-  for (const host of hosts) if (!host.dataset.part) openMap(host);
+  if (SETUP.inline) hosts.forEach(openMap);
   root.dataset.theme = "light";
   redraw(false);
 });

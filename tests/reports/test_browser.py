@@ -144,6 +144,8 @@ def test_the_policy_is_in_force(visit: Callable[..., Visit]) -> None:
 def test_text_can_be_read_in_both_themes(visit: Callable[..., Visit], name: str, scheme: str) -> None:
     seen = visit(name, scheme)
     seen.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    for host in seen.page.locator(".layers").all()[-1:]:
+        expect(host.locator("tbody tr").first).to_be_attached()
     assert seen.page.evaluate(CONTRAST) == []
 
 
@@ -236,9 +238,11 @@ def test_the_pointer_shows_the_card_of_the_cell_under_it(visit: Callable[..., Vi
 def test_failing_first_puts_the_first_deviating_layer_first(visit: Callable[..., Visit]) -> None:
     seen = visit("large")
     seen.draw_all()
-    assert any(url.endswith("/data/case-0.js") for url in seen.requests)
+    assert [url.rsplit("/", 1)[1] for url in seen.requests if "/data/" in url] == ["case-0.js"]
     seen.page.locator(".map").focus()
     seen.page.keyboard.press("Home")
+    expect(seen.page.locator("#card")).to_contain_text("its inputs agree, its output does not")
+    assert [url.rsplit("/", 1)[1] for url in seen.requests if "/data/" in url] == ["case-0.js", "case-0-0.js"]
     expect(seen.page.locator("#card h4")).to_have_text("/model/layers.1700/self_attn/MatMul_output_0")
     seen.page.get_by_role("button", name="Model order").click()
     seen.page.locator(".map").focus()
@@ -259,6 +263,76 @@ def test_a_missing_data_file_is_told(visit: Callable[..., Visit], reports_made: 
         away.rename(part)
 
 
+def test_a_device_shows_its_failing_layers_first_and_reads_them_only_when_opened(visit: Callable[..., Visit]) -> None:
+    seen = visit("large")
+    page, details = seen.page, seen.page.locator("#c0d2")
+    assert not any("/data/" in url for url in seen.requests)
+    page.locator('#matrix a.cell[href="#c0d2"]').click()
+    rows = details.locator(".layers tbody tr")
+    expect(rows).to_have_count(50)
+    assert {url.rsplit("/", 1)[1] for url in seen.requests if "/data/" in url} <= {"case-0.js", "case-0-2.js"}
+    expect(rows.first).to_contain_text("/model/layers.1700/self_attn/MatMul_output_0 #1700")
+    expect(rows.first).to_contain_text("First deviating layer: beyond its bound")
+    expect(rows.nth(1)).to_contain_text("layers.1701/")
+    expect(rows.nth(1)).to_contain_text("Beyond its bound, inherited")
+    told = details.get_by_role("status")
+    expect(told).to_have_text(
+        "3\u202f000 of 3\u202f000 layers, 1\u202f300 of them wrong; showing 50, failing ones first."
+    )
+    details.get_by_role("button", name="Show 50 more").click()
+    expect(rows).to_have_count(100)
+    details.get_by_role("searchbox").fill("LAYERS.42/")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("Within its bound, bits of its own")
+    details.get_by_role("searchbox").fill("no such layer")
+    expect(told).to_contain_text("0 of 3\u202f000 layers")
+
+
+def test_a_map_reads_the_numbers_of_a_device_when_they_are_asked_for(visit: Callable[..., Visit]) -> None:
+    seen = visit("large")
+    seen.draw_all()
+    seen.page.locator(".map").focus()
+    for line, key in enumerate(("Home", "ArrowDown", "ArrowDown")):
+        seen.page.keyboard.press(key)
+        expect(seen.page.locator("#card")).to_contain_text(sample.CHIPS[line][0])
+        expect(seen.page.locator("#card")).to_contain_text("would pass")
+        read = [url.rsplit("/", 1)[1] for url in seen.requests if "/data/" in url]
+        assert read == ["case-0.js", *(f"case-0-{number}.js" for number in range(line + 1))]
+
+
+def test_numbers_that_are_not_there_are_told_and_the_map_stays(
+    visit: Callable[..., Visit], reports_made: Callable[[str], Path]
+) -> None:
+    part = reports_made("large").parent / "data" / "case-0-0.js"
+    away = part.rename(part.with_suffix(".away"))
+    try:
+        seen = visit("large")
+        seen.draw_all()
+        seen.page.locator(".map").focus()
+        seen.page.keyboard.press("Home")
+        words = "data/case-0-0.js is absent: keep the folder report/ whole."
+        expect(seen.page.locator("#card")).to_contain_text(words)
+        expect(seen.page.locator("#card")).to_contain_text("First deviating layer: beyond its bound")
+        seen.page.locator("#c0d0 > summary").click()
+        expect(seen.page.locator("#c0d0 .layers")).to_have_text(words)
+        assert all("ERR_FILE_NOT_FOUND" in line for line in seen.troubles)
+        seen.troubles.clear()
+    finally:
+        away.rename(part)
+
+
+def test_equal_tensors_show_no_difference(visit: Callable[..., Visit]) -> None:
+    seen = visit("all_equal")
+    seen.draw_all()
+    expect(seen.page.locator(".caption")).to_contain_text("No difference")
+    seen.page.locator(".map").focus()
+    seen.page.keyboard.press("Home")
+    expect(seen.page.locator("#card .state")).to_have_text("No difference from the golden")
+    seen.page.locator("#c0d0 > summary").click()
+    expect(seen.page.locator("#c0d0 .layers .state").first).to_have_text("No difference from the golden")
+    expect(seen.page.locator("#c0d0 .layers [role=status]")).to_contain_text("0 of them wrong")
+
+
 def test_hostile_names_are_shown_as_they_are(visit: Callable[..., Visit]) -> None:
     seen = visit("hostile")
     seen.draw_all()
@@ -266,8 +340,12 @@ def test_hostile_names_are_shown_as_they_are(visit: Callable[..., Visit]) -> Non
     for place, name in enumerate(sample.HOSTILE):
         seen.page.keyboard.press("ArrowRight" if place else "Home")
         expect(seen.page.locator("#card h4")).to_have_text(visible(name))
+    seen.page.locator("#c0d0 > summary").click()
+    names = seen.page.locator("#c0d0 .layers tbody code")
+    broken, *rest = [sample.HOSTILE[2], *sample.HOSTILE[:2], *sample.HOSTILE[3:]]
+    expect(names).to_have_text([visible(broken), *(visible(name) for name in rest)])
     assert not seen.page.evaluate("'hacked' in window")
-    assert seen.page.locator("script").count() == 3
+    assert seen.page.locator("script").count() == 4
     assert seen.page.locator("img, svg[onload]").count() == 0
 
 
@@ -292,9 +370,9 @@ def test_totals_on_screen_equal_the_sum_of_the_parts(visit: Callable[..., Visit]
     seen.draw_all()
     sums = seen.page.evaluate(
         """() => [...document.querySelectorAll(".case")].map((section) => {
-          const drawn = maps.get(Number(section.querySelector(".map").dataset.case)).data.cells.flat();
+          const drawn = maps.get(Number(section.querySelector(".map").dataset.case)).looks.flat();
           const shown = [...section.querySelectorAll("[data-count]")].map((node) => Number(node.dataset.count));
-          return [shown.reduce((a, b) => a + b, 0), drawn.filter((cell) => cell >= 0).length];
+          return [shown.reduce((a, b) => a + b, 0), drawn.filter((cell) => !cell.absent).length];
         })"""
     )
     assert all(shown == drawn for shown, drawn in sums)

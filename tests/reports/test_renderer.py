@@ -3,9 +3,11 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,6 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reports import RenderedReport, ReportError, render, strict_json
+from reports.cells import CLASSES
+from reports.layers import STATUSES
 from reports.words import visible
 from tests.reports import sample
 
@@ -76,21 +80,45 @@ def test_every_kind_of_run_is_rendered(written: Write, name: str) -> None:
     assert left == {"verdict.json", "layers.parquet", "report", "junit.xml", "summary.md"}
 
 
-def data_of(report_index: Path, parts: tuple[Path, ...]) -> list[dict[str, object]]:
-    page = Page(report_index.read_text(encoding="utf-8"))
-    texts = [text for key, text in page.data.items() if key.startswith("data-")]
-    texts += [part.read_text(encoding="utf-8").split(",", 1)[1].rsplit(")", 1)[0] for part in parts]
-    return [strict_json.loads(text) for text in texts]
+def data_of(report: RenderedReport) -> dict[str, dict[str, Any]]:
+    """All data of a report by key, read strictly: ``0`` is the map of case 0, ``0-2`` device 2 in it."""
+    page = Page(report.index.read_text(encoding="utf-8"))
+    texts = {key.removeprefix("data-"): text for key, text in page.data.items() if key.startswith("data-")}
+    for part in report.parts:
+        found = re.fullmatch(r'lockstepPart\("([0-9-]+)",(.*)\);\n', part.read_text(encoding="utf-8"), re.DOTALL)
+        assert found, part
+        assert part.name == f"case-{found[1]}.js"
+        texts[found[1]] = found[2]
+    data = {key: strict_json.loads(text) for key, text in texts.items()}
+    shared = strict_json.loads(page.data["setup"])["shared"]
+    return data | {key: data[of] for key, of in shared.items()}
+
+
+def column(data: dict[str, Any], name: str, length: int) -> list[Any]:
+    """A column of the data; one that says one thing all along is stored as one value."""
+    values: list[Any] = data[name]
+    return values * length if len(values) == 1 else values
 
 
 def check_totals(report: RenderedReport, rows: int) -> None:
     html = report.index.read_text(encoding="utf-8")
-    data = data_of(report.index, report.parts)
+    data = data_of(report)
+    maps = [part for key, part in data.items() if "-" not in key]
     shown = sum(int(n) for n in re.findall(r'data-rows="(\d+)"', html))
     by_status = [int(n) for n in re.findall(r'data-count="(\d+)"', html)]
-    in_totals = sum(sum(part["totals"].values()) for part in data)
-    in_cells = sum(cell >= 0 for part in data for line in part["cells"] for cell in line)
-    assert shown == sum(by_status) == in_totals == in_cells == rows
+    in_totals = sum(sum(part["totals"].values()) for part in maps)
+    in_cells = sum(
+        line[at : at + 2] != ".." for part in maps for line in part["cells"] for at in range(0, len(line), 2)
+    )
+    in_details = Counter(
+        status
+        for key, part in data.items()
+        if "-" in key
+        for status in column(part, "status", data[key.split("-")[0]]["count"])
+    )
+    assert shown == sum(by_status) == in_totals == in_cells == rows == sum(in_details.values()) - in_details[None]
+    for status in STATUSES:
+        assert sum(part["totals"][status] for part in maps) == in_details[status]
     assert "Trust neither" not in html  # the verdict's own count of compared layers is the same
 
 
@@ -110,10 +138,11 @@ def test_totals_that_disagree_are_told(written: Write) -> None:
 def test_a_large_run_keeps_its_index_small_and_shows_failing_layers_first(large: RenderedReport) -> None:
     report = large
     check_totals(report, 3000 * 6)
-    assert report.index.stat().st_size < 5_000_000
-    assert [part.name for part in report.parts] == ["case-0.js"]
+    assert report.index.stat().st_size < 1_000_000
+    assert [part.name for part in report.parts] == ["case-0.js", *(f"case-0-{device}.js" for device in range(6))]
+    assert all(part.stat().st_size < 1_000_000 for part in report.parts)
     html = report.index.read_text(encoding="utf-8")
-    assert 'data-part="data/case-0.js"' in html
+    assert html.count('<div class="layers" data-part="0-') == 6
     assert 'data-order="worst" aria-pressed="true"' in html
     assert html.index("layers.1700/") < html.index("layers.1701/")
     assert "layers.0/" not in html
@@ -125,11 +154,33 @@ def test_equal_bits_are_no_difference(written: Write) -> None:
     assert "No difference: every layer has the golden&#39;s own bits on 6 chips." in html
 
 
+@pytest.mark.parametrize("value", [0.0, 5e-324, -1.0])
+@pytest.mark.parametrize("name", ["one_layer", "all_equal"])
+def test_equal_and_single_element_tensors_have_a_report_and_no_logarithm_of_zero(
+    written: Write, name: str, value: float
+) -> None:
+    run = sample.SAMPLES[name]()
+    for row in run.rows:  # one of the golden's bits but not known as such, of one element or many
+        row |= {"matched": "none", "max_abs": value, "scaled_rms": value, "would_pass": value, "sqnr_db": None}
+    data = data_of(render(written(run)))
+    kind = CLASSES.index("r0" if value > 0 else "golden")
+    assert set(data["0"]["cells"]) == {f"{kind:x}0" * data["0"]["count"]}
+
+
+def test_chips_with_the_same_bits_share_their_numbers(written: Write) -> None:
+    report = render(written(sample.all_equal()))
+    assert [key for key in Page(report.index.read_text()).data if key.startswith("data-")] == ["data-0", "data-0-0"]
+    assert len(data_of(report)) == 7
+
+
 def test_names_with_nan_in_them_stay_and_numbers_are_null(written: Write) -> None:
     report = render(written(sample.hostile()))
-    (data,) = data_of(report.index, report.parts)
-    assert [layer[0] for layer in data["layers"]] == list(sample.HOSTILE)
-    assert "NaN," not in report.index.read_text(encoding="utf-8").split('id="data-0">')[1].split("</script>")[0]
+    data = data_of(report)  # strict JSON, or it would have raised
+    assert data["0"]["layers"]["layer"] == list(sample.HOSTILE)
+    for device in ("0-0", "0-1"):
+        broken = {name: column(data[device], name, len(sample.HOSTILE))[2] for name in data[device]}
+        assert (broken["max_abs"], broken["scaled_p999"], broken["would_pass"]) == (None, None, None)
+        assert (broken["reason"], broken["nan"]) == ("4 NaN: no number exists", 4)
 
 
 def test_what_was_not_tested_is_never_hidden(written: Write) -> None:
@@ -219,12 +270,12 @@ def test_any_name_and_reason_survive(name: str, reason: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = render(run.write(Path(folder)))
         page = Page(report.index.read_text(encoding="utf-8"))
-        (data,) = data_of(report.index, ())
+        data = data_of(report)
         message = ET.parse(report.junit).find(".//failure")
     assert visible(name) in page.texts["code"]
     assert visible(reason) in page.texts["p"]
-    assert data["layers"][0][0] == name
-    assert data["records"][0][-1] == reason
+    assert data["0"]["layers"]["layer"] == [name]
+    assert data["0-0"]["reason"] == [reason]
     assert message is not None
     assert message.get("message") == f"Fail: {visible(reason)}"
     assert f"first deviating layer: {visible(name)}\n" in (message.text or "")
