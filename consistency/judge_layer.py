@@ -31,22 +31,14 @@ class LayerJudge:
                 reference.id, index, reference.op, "fail", metric=metric, reason=reason, observed=observed
             )
         found = match(reference, observed)
-        blank = LayerVerdict(
-            reference.id,
-            index,
-            reference.op,
-            "not_compared",
-            found.matched,
-            nonfinite=found.nonfinite,
-            observed=observed,
-        )
+        if not self.profile.bitexact and found.nonfinite == reference.nonfinite and found.stats is not None:
+            return self._numbers(reference, index, observed, found, found.stats)
+        blank = _blank(reference, index, observed, found)
         if self.profile.bitexact:
             return self._exact(blank, reference, found)
         if found.nonfinite != reference.nonfinite:
             return self._nonfinite(blank, reference, observed, found)
-        if found.stats is None:
-            return replace(blank, reason="no reference has this digest, and no statistics came back")
-        return self._numbers(blank, reference, observed, found.stats)
+        return replace(blank, reason="no reference has this digest, and no statistics came back")
 
     def _mismatch(self, reference: ReferenceLayer, observed: ObservedLayer) -> tuple[str, str] | None:
         if not self.profile.accepts_dtype(reference.dtype, observed.dtype):
@@ -94,13 +86,16 @@ class LayerJudge:
         )
 
     def _numbers(
-        self, blank: LayerVerdict, reference: ReferenceLayer, observed: ObservedLayer, stats: Stats
+        self, reference: ReferenceLayer, index: int, observed: ObservedLayer, found: Match, stats: Stats
     ) -> LayerVerdict:
         bounds = self.profile.bounds(reference.op, reference.dtype, reference.scale)
-        if bounds is None:
-            return replace(blank, reason=f"no profile rule compares {reference.dtype}")
-        if stats.count != prod(reference.shape):
-            return replace(blank, reason=f"statistics cover {stats.count} of {prod(reference.shape)} elements")
+        if bounds is None or stats.count != prod(reference.shape):
+            reason = (
+                f"no profile rule compares {reference.dtype}"
+                if bounds is None
+                else f"statistics cover {stats.count} of {prod(reference.shape)} elements"
+            )
+            return replace(_blank(reference, index, observed, found), reason=reason)
         outcomes = judge(stats, bounds)
         decisive = next((outcome for outcome in outcomes if not outcome.passed), outcomes[1])
         metrics = metrics_from_stats(stats, reference.scale)
@@ -108,13 +103,13 @@ class LayerJudge:
             # Inherited statistics were counted against another profile's bound.
             metrics = replace(metrics, over_bound=0)
         return LayerVerdict(
-            blank.id,
-            blank.index,
-            blank.op,
+            reference.id,
+            index,
+            reference.op,
             "pass" if decisive.passed else "fail",
-            blank.matched,
+            found.matched,
             metrics,
-            blank.nonfinite,
+            found.nonfinite,
             decisive.metric,
             decisive.measured,
             decisive.bound,
@@ -122,6 +117,19 @@ class LayerJudge:
             reason=_reason(reference, observed, stats, metrics, decisive),
             observed=observed,
         )
+
+
+def _blank(reference: ReferenceLayer, index: int, observed: ObservedLayer, found: Match) -> LayerVerdict:
+    """What is known before anything is judged."""
+    return LayerVerdict(
+        reference.id,
+        index,
+        reference.op,
+        "not_compared",
+        found.matched,
+        nonfinite=found.nonfinite,
+        observed=observed,
+    )
 
 
 def unseen(reference: ReferenceLayer, index: int, status: LayerStatus, reason: str) -> LayerVerdict:
