@@ -50,6 +50,7 @@ def cli() -> None:
       lockstep sweep      every suite with every engine on every device, resumable
       lockstep runs       what ran and what runs; watch it, cancel it
       lockstep compare    two captures of any engine, layer by layer
+      lockstep repro      a failing layer as a folder that anybody can run
       lockstep emulate    devices that speak adb and ssh, on this machine
       lockstep devices    the fleet and what can run on this machine
       lockstep faults     break models on purpose: how many faults are found?
