@@ -29,8 +29,9 @@ def device_behind(phone: AdbDevice) -> dict[str, Any]:
 
 
 def kept(phone: AdbDevice) -> dict[str, int]:
+    """Every file by name, and which one it is: a file that is used again is marked, one that travels again is new."""
     folder = phone.root / "data/local/tmp/lockstep"
-    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    return {str(path.relative_to(folder)): path.stat().st_ino for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_gate_over_adb_passes_and_a_second_one_deploys_nothing(bench: Bench, phone: AdbDevice) -> None:
@@ -41,7 +42,7 @@ def test_a_gate_over_adb_passes_and_a_second_one_deploys_nothing(bench: Bench, p
         entry = done.case("vad-noise", "phone")
         assert entry["status"] == "pass", done.text
         assert "29 compared layers equal canonical bit for bit" in entry["reason"]
-        blobs.append({name: when for name, when in kept(phone).items() if name.startswith(("blobs", "bundles"))})
+        blobs.append({name: inode for name, inode in kept(phone).items() if name.startswith(("blobs", "bundles"))})
     (device,) = done.verdict["devices"]
     assert (device["link"], device["emulated"], device["tested"]) == ("adb", False, True)
     assert device["fingerprint"]["fixed_performance"] == "on"
