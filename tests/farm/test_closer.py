@@ -1,0 +1,103 @@
+"""A closer look at a failing case, asked of a scripted runner: a fake that answers what its model would."""
+
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from engine.contract.errors import RunnerError
+from engine.contract.request import GoldenTensor, ModelFile, Request
+from engine.contract.result import Effective, LayerRecord, PassRecord, RawStats, Result, RunnerInfo
+from engine.digest import file_sha256, tensor_digest
+from engine.models.golden import golden_trace
+from farm.closer import Closer
+from tests.farm.test_isolation import model
+
+BAD = RawStats(64, 64, 64, 9.0, 0, 9.0, 0.0, 576.0, 5184.0, 1e6, 1e6, 1e6, 0)
+
+
+@dataclass
+class ScriptedCall:
+    """A fake runner: layers are bad in the whole model, good alone; ``fault`` is raised instead when set."""
+
+    trace: object
+    level: int
+    fault: Exception | None = None
+    asked: list[Request] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+
+    def __post_init__(self):
+        self.job = SimpleNamespace(profile="fp32", inputs=(), bundle=SimpleNamespace(level=self.level))
+        self.agent = SimpleNamespace(send_blobs=lambda blobs, guard: self.sent.extend(blob.sha256 for blob in blobs))
+        self.guard = None
+
+    def call(self, request):
+        self.asked.append(request)
+        if self.fault:
+            raise self.fault
+        by_id = self.trace.by_id()
+        return answer([record(by_id[name], isolated=True) for name in request.isolated])
+
+
+def record(layer, **changes):
+    return replace(LayerRecord(layer.id, layer.op, layer.dtype, layer.shape, layer.digest), **changes)
+
+
+def answer(layers):
+    info, effective = RunnerInfo("fake", "1", "", 2), Effective("cpu", "fp32", 1, None, "x")
+    passes = tuple(PassRecord(kind, 0, {"y": "0" * 32}, 1) for kind in ("plain", "instrumented"))
+    return Result("job", 1, info, effective, passes, (), tuple(layers), 0)
+
+
+@pytest.fixture
+def look(tmp_path):
+    """``look(bad, level, fault)``: the closer look at a case whose layers ``bad`` are beyond their bounds."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(4).SerializeToString())
+    trace = golden_trace(path, {"x": np.arange(64, dtype=np.float32)}, tmp_path)
+
+    def run(bad, level=2, fault=None):
+        call = ScriptedCall(trace, level, fault)
+        other = tensor_digest(np.float32([1]))
+        layers = tuple(
+            record(layer, digest=other, stats=BAD) if layer.id in bad else record(layer) for layer in trace.layers
+        )
+        request = Request("job", 1, ModelFile("m", "0" * 64, "onnx"), ())
+        files = {layer.id: trace.tensor_path(layer) for layer in trace.layers}
+
+        def golden_file(layer):
+            blob = SimpleNamespace(sha256=file_sha256(files[layer.id]), size=layer.nbytes)
+            return GoldenTensor(blob.sha256, layer.dtype, layer.shape, 0.1), blob
+
+        return call, *Closer(call, trace, None, request, golden_file).look(answer(layers), layers, [])
+
+    return run
+
+
+def test_a_case_within_its_bounds_costs_no_call(look):
+    call, layers, more = look(())
+    assert (call.asked, call.sent) == ([], [])
+    assert more == {"alone": [], "looked": None, "trouble": ""}
+    assert all(layer.stats is None for layer in layers)
+
+
+def test_a_failing_layer_runs_alone_on_what_it_reads(look):
+    call, _, more = look(("l2",))
+    (asked,) = call.asked
+    assert asked.passes == ()
+    assert list(asked.isolated["l2"]) == ["l1"]
+    assert {"l2"} <= set(asked.golden) == set(asked.isolated)
+    assert [entry["id"] for entry in more["alone"]] == list(asked.isolated)
+    assert len(call.sent) == len(set(call.sent)) > 0
+
+
+def test_an_engine_without_layers_alone_is_not_asked(look):
+    call, _, more = look(("l2",), level=1)
+    assert (call.asked, more["alone"]) == ([], [])
+
+
+def test_a_runner_that_cannot_do_it_leaves_what_was_measured_and_says_why(look):
+    _, layers, more = look(("l2",), fault=RunnerError("refused: isolated"))
+    assert next(layer for layer in layers if layer.id == "l2").stats == BAD
+    assert (more["alone"], more["trouble"]) == ([], "refused: isolated")
