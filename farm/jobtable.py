@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from farm.dispatch import Board
-from farm.jobs import JobStatus, JobView
+from farm.jobs import JobView
 from farm.store import Store
-from farm.store.jobs import count_by_status, jobs_of, jobs_with
+from farm.store.jobs import counted_with, jobs_of, jobs_with
 
 
 class JobTable:
@@ -49,12 +49,18 @@ class JobTable:
 
     def refresh(self) -> bool:
         """Read what is on its way; True when something changed."""
-        away = [job for board in self.boards.values() for job in board.on_their_way()]
-        return self.read(job.id for job in away)
+        return self.read(self._away())
 
     def read(self, ids: Iterable[str]) -> bool:
         """Read these jobs again; True when something changed."""
-        changed = [job for job in jobs_with(self._store, ids) if job != self._jobs[job.id]]
+        return self._take(jobs_with(self._store, ids))
+
+    def _away(self) -> list[str]:
+        return [job.id for board in self.boards.values() for job in board.on_their_way()]
+
+    def _take(self, jobs: Iterable[JobView]) -> bool:
+        """Take note of those that are not as we know them; True when there are some."""
+        changed = [job for job in jobs if job != self._jobs[job.id]]
         if any((job.device, job.queue) != (self._jobs[job.id].device, self._jobs[job.id].queue) for job in changed):
             self.load()  # it moved to another unit, and others may have moved along
         else:
@@ -63,10 +69,15 @@ class JobTable:
         return bool(changed)
 
     def verify(self, *, doubt: bool = False) -> bool:
-        """Read everything again unless as many jobs have each status as we know (in ``doubt`` anyway); True then."""
-        known: Counter[JobStatus] = Counter(job.status for job in self._jobs.values())
-        if not doubt and count_by_status(self._store, self._run_id) == known:
-            return False
+        """Read what is on its way, and everything unless then as many jobs have each status as we know.
+
+        In ``doubt`` everything anyway. True when something changed, or everything was read.
+        """
+        if not doubt:
+            counts, away = counted_with(self._store, self._run_id, self._away())
+            changed = self._take(away)
+            if counts == Counter(job.status for job in self._jobs.values()):
+                return changed
         self.load()
         return True
 

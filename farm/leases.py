@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sqlalchemy import select
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from engine.contract.errors import LeaseLost
-from farm.store.database import insert_ignoring
-from farm.store.models import LeaseRow
+from farm.store.database import inserts
+from farm.store.models import Base
 
 STOPPING = "stopping "
 """How the holder of a revoked lease is shown until it has stopped."""
+HOLDER_CHARACTERS = 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,36 +32,70 @@ class Lease:
     expires: float
 
 
+# Every job comes through here: the statements are built once, and each says itself what must be true for it to act
+_LEASES: Table = Base.metadata.tables["leases"]
+_OF_DEVICE = _LEASES.c.device == bindparam("of_device")
+_WITH_TOKEN = (_LEASES.c.token == bindparam("with_token")) & (_LEASES.c.holder != "")
+_VALID = _WITH_TOKEN & (_LEASES.c.holder == bindparam("held_by")) & (_LEASES.c.expires > bindparam("now"))
+_ACQUIRE = {
+    name: insert(_LEASES)
+    .values(device=bindparam("of_device"), token=1, holder=bindparam("taker"), expires=bindparam("until"))
+    .on_conflict_do_update(
+        index_elements=[_LEASES.c.device],
+        set_={"token": _LEASES.c.token + 1, "holder": bindparam("taker"), "expires": bindparam("until")},
+        where=(_LEASES.c.holder == "") | (_LEASES.c.expires <= bindparam("now")),
+    )
+    .returning(_LEASES.c.token)
+    for name, insert in inserts.items()
+}
+_MAKE = {
+    name: insert(_LEASES)
+    .values(device=bindparam("of_device"), token=0, holder="", expires=0.0)
+    .on_conflict_do_nothing()
+    for name, insert in inserts.items()
+}
+# FOR UPDATE is for databases with row locks; on SQLite the whole write transaction is exclusive already
+_LOCK = select(_LEASES.c.expires).where(_OF_DEVICE).with_for_update()
+_LOCK_VALID = select(_LEASES.c.token).where(_OF_DEVICE, _VALID).with_for_update()
+_RENEW = update(_LEASES).where(_OF_DEVICE, _VALID).values(expires=bindparam("until")).returning(_LEASES.c.token)
+_FREE = update(_LEASES).values(holder="", expires=0.0)
+_GIVE_BACK = _FREE.where(_OF_DEVICE, _VALID).returning(_LEASES.c.token)
+_RELEASE = _FREE.where(_OF_DEVICE, _WITH_TOKEN)
+_REVOKE = (
+    update(_LEASES)
+    .where(_OF_DEVICE, _WITH_TOKEN)
+    .values(holder=func.substr(bindparam("mark", STOPPING) + _LEASES.c.holder, 1, HOLDER_CHARACTERS))
+)
+_IS_VALID = select(_LEASES.c.token).where(_OF_DEVICE, _WITH_TOKEN, _LEASES.c.expires > bindparam("now"))
+
+
 def acquire(session: Session, device: str, holder: str, ttl: float, now: float) -> Lease | None:
     """Take a free device for ``ttl`` seconds; None while somebody has it, be it the same holder."""
-    row = lock(session, device)
-    if row.holder and row.expires > now:
-        return None
-    row.token += 1
-    row.holder = holder
-    row.expires = now + ttl
-    session.flush()
-    return Lease(device=device, token=row.token, holder=holder, expires=row.expires)
+    wanted = {"of_device": device, "taker": holder, "until": now + ttl, "now": now}
+    token = session.execute(_ACQUIRE[session.get_bind().dialect.name], wanted).scalar()
+    return None if token is None else Lease(device=device, token=token, holder=holder, expires=now + ttl)
 
 
 def check(session: Session, lease: Lease, now: float) -> None:
     """Raise ``LeaseLost`` unless ``lease`` is the device's present one and has not expired."""
-    _valid_row(session, lease, now)
+    if session.execute(_LOCK_VALID, _terms(lease, now)).first() is None:
+        raise _lost(lease)
 
 
 def renew(session: Session, lease: Lease, ttl: float, now: float) -> Lease:
     """The heartbeat: the same lease until ``now + ttl``; ``LeaseLost`` when it is over."""
-    row = _valid_row(session, lease, now)
-    row.expires = now + ttl
-    return replace(lease, expires=row.expires)
+    _act_under(session, _RENEW, lease, {**_terms(lease, now), "until": now + ttl})
+    return replace(lease, expires=now + ttl)
+
+
+def give_back(session: Session, lease: Lease, now: float) -> None:
+    """Free the device whose work is done; ``LeaseLost`` when the lease is over."""
+    _act_under(session, _GIVE_BACK, lease, _terms(lease, now))
 
 
 def release(session: Session, device: str, token: int) -> None:
     """Free the device if ``token`` is its present one; an older token frees nothing."""
-    row = _locked(session, device)
-    if row is not None and row.token == token and row.holder:
-        row.holder = ""
-        row.expires = 0.0
+    session.execute(_RELEASE, {"of_device": device, "with_token": token})
 
 
 def revoke(session: Session, device: str, token: int) -> None:
@@ -68,48 +104,37 @@ def revoke(session: Session, device: str, token: int) -> None:
     Nobody else gets the device before that holder has stopped (``release``), or the time it had is over: its
     program may still run there.
     """
-    row = _locked(session, device)
-    if row is not None and row.token == token and row.holder:
-        row.holder = f"{STOPPING}{row.holder}"[:255]
+    session.execute(_REVOKE, {"of_device": device, "with_token": token})
 
 
 def is_valid(session: Session, device: str, token: int, now: float) -> bool:
     """True while the lease with ``token`` holds the device."""
-    row = session.get(LeaseRow, device)
-    return row is not None and bool(row.holder) and row.token == token and row.expires > now
+    return session.execute(_IS_VALID, {"of_device": device, "with_token": token, "now": now}).first() is not None
 
 
-def held(session: Session, now: float, device: str | None = None) -> set[str]:
-    """Devices (or just ``device``) that somebody has at this moment."""
-    query = select(LeaseRow.device).where(LeaseRow.holder != "", LeaseRow.expires > now)
-    return set(session.scalars(query if device is None else query.where(LeaseRow.device == device)))
-
-
-def lock(session: Session, device: str) -> LeaseRow:
-    """The device's row, made if absent, and nobody else's until this transaction ends.
+def lock(session: Session, device: str) -> float:
+    """Until when somebody has the device (0.0: nobody); nobody else can change that until this transaction ends.
 
     Always lock a job before its device: then no two writers wait in a circle.
     """
-    row = _locked(session, device)
-    if row is None:
-        made = {"device": device, "token": 0, "holder": "", "expires": 0.0}
-        session.execute(insert_ignoring(session, LeaseRow).values(**made))  # two may be the first at once
-        row = _locked(session, device)
-    assert row is not None  # noqa: S101 - it was inserted, by us or by somebody else
-    return row
+    expires = session.execute(_LOCK, {"of_device": device}).scalar()
+    if expires is None:  # never leased; two may be the first at once
+        session.execute(_MAKE[session.get_bind().dialect.name], {"of_device": device})
+        expires = session.execute(_LOCK, {"of_device": device}).scalar_one()
+    return float(expires)
 
 
-def _locked(session: Session, device: str) -> LeaseRow | None:
-    # FOR UPDATE for databases with row locks (it also reads the row anew: another holder's token may be there by
-    # now); on SQLite the whole write transaction is exclusive already
-    return session.get(LeaseRow, device, with_for_update=True)
+def _terms(lease: Lease, now: float) -> dict[str, object]:
+    return {"of_device": lease.device, "with_token": lease.token, "held_by": lease.holder, "now": now}
 
 
-def _valid_row(session: Session, lease: Lease, now: float) -> LeaseRow:
-    row = _locked(session, lease.device)
-    if row is not None and row.holder == lease.holder and row.token == lease.token and row.expires > now:
-        return row
-    raise LeaseLost(
+def _act_under(session: Session, change: ReturningUpdate[tuple[int]], lease: Lease, terms: dict[str, object]) -> None:
+    if session.execute(change, terms).first() is None:
+        raise _lost(lease)
+
+
+def _lost(lease: Lease) -> LeaseLost:
+    return LeaseLost(
         f"device {lease.device}: lease {lease.token} is over",
         hint="nothing to do: the job runs again under a new lease, unless it was cancelled",
         device=lease.device,

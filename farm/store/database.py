@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, Engine, Table, create_engine, event, inspect, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
@@ -24,7 +24,6 @@ from sqlalchemy.orm import Session
 from engine.contract.errors import ConfigError, StoreError
 from engine.places import state_root
 from farm.secrets import read_secret, redact, remember
-from farm.store.models import Base
 from farm.store.urls import URL_VARIABLE, connection, parse, shown
 
 BUSY_SECONDS = 30
@@ -32,10 +31,8 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 HEAD = "0003"  # the newest revision in migrations/versions; a test compares
 
 
-def insert_ignoring(session: Session, table: type[Base]) -> Any:
-    """An INSERT that does nothing where the key is taken: what SQLite and PostgreSQL both have."""
-    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
-    return dialect.insert(table).on_conflict_do_nothing()
+inserts: dict[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+"""By dialect the INSERT that knows what to do where the key is taken."""
 
 
 def default_url() -> str:
@@ -54,6 +51,7 @@ class Store:
         self.url = remember(url) or default_url()
         self.clock = clock
         self._engine: Engine | None = None
+        self._binds: dict[bool, Engine] = {}
 
     def open(self) -> Store:
         """Connect, bring the tables to the newest form, return self. ``ConfigError``, ``StoreError``."""
@@ -74,6 +72,7 @@ class Store:
         except (SQLAlchemyError, ssl.SSLError) as error:
             raise _unusable(url, error) from error
         self._engine = engine
+        self._binds = {write: engine.execution_options(lockstep_write=write) for write in (True, False)}
         return self
 
     def close(self) -> None:
@@ -113,9 +112,8 @@ class Store:
     def _session(self, *, write: bool) -> Iterator[Session]:
         if self._engine is None:
             raise StoreError("the store is not open", hint="use it inside `with Store() as store`")
-        bind = self._engine.execution_options(lockstep_write=write)
         try:
-            with Session(bind, expire_on_commit=False) as session, session.begin():
+            with Session(self._binds[write], expire_on_commit=False) as session, session.begin():
                 yield session
         except (SQLAlchemyError, ssl.SSLError) as error:
             raise _unusable(self._engine.url, error) from error

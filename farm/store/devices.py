@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, bindparam, select
 from sqlalchemy.orm import Session
 
 from engine.contract.errors import UsageError
@@ -18,11 +19,16 @@ from farm.devicestates import MACHINE, NEEDS_PROOF, PERSON, DeviceRecord, Device
 from farm.health import Health, after_failure, after_pass, plain
 from farm.jobs import JobError, JobStatus
 from farm.store.database import Store
-from farm.store.models import DeviceEventRow, DeviceRow, JobRow, LeaseRow, RunRow
+from farm.store.models import Base, DeviceEventRow, DeviceRow, JobRow, LeaseRow, RunRow
 
 FAILED, PASSED, CLEARED, HELD, RELEASED = "failed", "passed", "cleared", "held", "released"
 _ATTEMPTS = (FAILED, PASSED, CLEARED, RELEASED)
 _NEW_WINDOW = (CLEARED, RELEASED)
+_DEVICES = Base.metadata.tables["devices"]
+_RECORD = select(*(column for column in _DEVICES.c if column.key != "facts")).where(
+    _DEVICES.c.name == bindparam("device")
+)
+_RECORD_LOCKED = _RECORD.with_for_update()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,22 +57,13 @@ class Use:
 
 def record_of(session: Session, name: str, now: float, *, lock: bool = False) -> DeviceRecord:
     """The state of a device at ``now``."""
-    row = session.get(DeviceRow, name, with_for_update=lock or None, populate_existing=lock)
+    row = session.execute(_RECORD_LOCKED if lock else _RECORD, {"device": name}).first()
     return DeviceRecord(name=name) if row is None else _record(row).at(now)
 
 
 def records(session: Session, now: float) -> dict[str, DeviceRecord]:
     """The devices that have a row, by name; all others are ready."""
     return {row.name: _record(row).at(now) for row in session.scalars(select(DeviceRow))}
-
-
-def not_leasable(session: Session, now: float, device: str | None = None) -> set[str]:
-    """Devices (or just ``device``) that no job may take at ``now``."""
-    query = select(DeviceRow).where(DeviceRow.state != DeviceState.READY)
-    if device is not None:
-        query = query.where(DeviceRow.name == device)
-    found = (_record(row).at(now) for row in session.scalars(query))
-    return {record.name for record in found if not record.leasable(now)}
 
 
 def hopeless(session: Session, now: float) -> dict[str, DeviceRecord]:
@@ -201,7 +198,7 @@ def _save(session: Session, before: DeviceRecord, after: DeviceRecord, *, kind: 
     session.flush()
 
 
-def _record(row: DeviceRow) -> DeviceRecord:
+def _record(row: DeviceRow | Row[Any]) -> DeviceRecord:
     return DeviceRecord(
         name=row.name,
         state=DeviceState(row.state),

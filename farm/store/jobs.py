@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Row, func, select, update
+from sqlalchemy import Row, bindparam, func, select, update
 from sqlalchemy.orm import Session
 
 from engine.contract.errors import StoreError
@@ -25,6 +25,13 @@ RUN_STALE_SECONDS = 30.0
 MAX_IDS = 500
 """How many ids one question names at most: databases limit the parameters of a statement."""
 _PLAIN = [column for column in JobRow.__table__.columns if column.key not in {"spec", "result"}]
+# What a poll asks, many times a second: built once
+_WITH_IDS = select(*_PLAIN).where(JobRow.__table__.c.id.in_(bindparam("ids", expanding=True)))
+_BY_STATUS = (
+    select(JobRow.__table__.c.status, func.count())
+    .where(JobRow.__table__.c.run_id == bindparam("run"))
+    .group_by(JobRow.__table__.c.status)
+)
 
 
 def create_run(store: Store, run: RunSpec, jobs: Sequence[JobSpec]) -> str:
@@ -112,14 +119,16 @@ def _tries(session: Session, run_id: str) -> dict[str, tuple[AttemptView, ...]]:
 def jobs_with(store: Store, ids: Iterable[str]) -> tuple[JobView, ...]:
     """The jobs with these ids, without their documents; what a poll looks at."""
     wanted = list(ids)
-    found: list[JobView] = []
     if not wanted:
         return ()
     with store.read() as session:
-        for start in range(0, len(wanted), MAX_IDS):
-            query = select(*_PLAIN).where(JobRow.id.in_(wanted[start : start + MAX_IDS]))
-            found += [view(row, documents=False) for row in session.execute(query)]
-    return tuple(found)
+        return _with_ids(session, wanted)
+
+
+def _with_ids(session: Session, wanted: list[str]) -> tuple[JobView, ...]:
+    parts = (wanted[start : start + MAX_IDS] for start in range(0, len(wanted), MAX_IDS))
+    rows = (row for part in parts for row in session.execute(_WITH_IDS, {"ids": part}))
+    return tuple(view(row, documents=False) for row in rows)
 
 
 def fingerprint(store: Store, run_id: str) -> tuple[object, ...]:
@@ -141,11 +150,11 @@ def fingerprint(store: Store, run_id: str) -> tuple[object, ...]:
         return tuple(tuple(row) for row in session.execute(query))
 
 
-def count_by_status(store: Store, run_id: str) -> Counter[JobStatus]:
-    """How many jobs of a run have each status; read from an index alone."""
-    query = select(JobRow.status, func.count()).where(JobRow.run_id == run_id).group_by(JobRow.status)
+def counted_with(store: Store, run_id: str, ids: Iterable[str]) -> tuple[Counter[JobStatus], tuple[JobView, ...]]:
+    """How many jobs of a run have each status (from an index alone), and these jobs, as they are at one moment."""
     with store.read() as session:
-        return Counter({JobStatus(status): count for status, count in session.execute(query)})
+        counts = Counter({JobStatus(status): count for status, count in session.execute(_BY_STATUS, {"run": run_id})})
+        return counts, _with_ids(session, list(ids))
 
 
 def job(store: Store, job_id: str) -> JobView:

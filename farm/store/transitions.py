@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, select
+from sqlalchemy import ColumnElement, Row, Select, select
 from sqlalchemy.orm import Session
 
 from engine.contract.errors import LeaseLost
@@ -21,12 +21,13 @@ from farm import leases
 from farm.health import refusal
 from farm.jobs import JobError, JobStatus, JobView
 from farm.leases import Lease
+from farm.store import quick
 from farm.store.attempts import TAKEN, end_attempt, end_job, judge_device, lose, may_try_again, time_out, try_again
 from farm.store.database import Store
-from farm.store.devices import hopeless, not_leasable, note_pass, record_of
+from farm.store.devices import hopeless, note_pass, record_of
 from farm.store.jobs import RUN_STALE_SECONDS, finish_run, view
 from farm.store.models import AttemptRow, JobRow, RunRow
-from farm.store.turns import awaited_devices
+from farm.store.turns import awaited
 from farm.store.units import move
 
 BUSY_DELAY_SECONDS = 0.2
@@ -48,17 +49,22 @@ def reserve(store: Store, ids: Sequence[str]) -> set[str]:
     """
     now = store.clock()
     with store.write() as session:
-        rows = session.scalars(_locked(JobRow.id.in_(ids), JobRow.status == JobStatus.QUEUED)).all()
-        runs = {row.run_id: session.get_one(RunRow, row.run_id) for row in rows}
         reserved = set()
-        for row in rows:
-            leases.lock(session, row.device)  # one controller at a time asks whether the device is free
-            closed = busy_devices(session, now, but=row.id, device=row.device)
-            if not closed and not awaited_devices(session, now, runs[row.run_id].priority, row.device):
-                row.dispatched = now
-                session.flush()
-                reserved.add(row.id)
+        for job, device, priority in quick.queued(session, ids):
+            if _is_free(session, job, device, priority, now):
+                quick.dispatch(session, job, now)
+                reserved.add(job)
         return reserved
+
+
+def _is_free(session: Session, job: str, device: str, priority: int, now: float) -> bool:
+    """Whether a job may be sent to its device; one controller at a time asks that of a device."""
+    return not (
+        leases.lock(session, device) > now
+        or quick.on_its_way(session, device, job, now - RUN_STALE_SECONDS)
+        or not record_of(session, device, now).leasable(now)
+        or awaited(session, now, priority, device)
+    )
 
 
 def unreserve(store: Store, job_id: str) -> None:
@@ -69,27 +75,6 @@ def unreserve(store: Store, job_id: str) -> None:
             row.dispatched = None
 
 
-def busy_devices(session: Session, now: float, but: str = "", device: str | None = None) -> set[str]:
-    """Devices that are leased or out of use, or have a job (not ``but``) on its way in a run whose controller lives.
-
-    With ``device`` only that one is asked for: what others there are costs nothing.
-    """
-    on_its_way = (
-        select(JobRow.device)
-        .join(RunRow, RunRow.id == JobRow.run_id)
-        .where(
-            JobRow.status == JobStatus.QUEUED,
-            JobRow.dispatched.is_not(None),
-            JobRow.id != but,
-            RunRow.seen > now - RUN_STALE_SECONDS,
-        )
-    )
-    if device is not None:
-        on_its_way = on_its_way.where(JobRow.device == device)
-    closed = leases.held(session, now, device) | not_leasable(session, now, device)
-    return closed | set(session.scalars(on_its_way))
-
-
 def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
     """Start an attempt, or None: the job is not queued any more, its run is dead, or its device is busy.
 
@@ -98,47 +83,32 @@ def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
     """
     now = store.clock()
     with store.write() as session:
-        row = _job(session, job_id)
+        row = quick.job_row(session, job_id)
         if row is None or row.status != JobStatus.QUEUED:
             return None
-        run = session.get_one(RunRow, row.run_id)
+        run = quick.run_row(session, row.run_id)
         if run.status != "running" or run.seen <= now - RUN_STALE_SECONDS:
-            row.dispatched = None
+            quick.withdraw(session, row.id)
             return None
-        lease = _acquire(session, run, row, worker, ttl, now)
+        lease = _acquire(session, run.priority, row, worker, ttl, now)
         if lease is None:
             return None
-        row.status = JobStatus.RUNNING
-        row.attempts += 1
-        row.started = now
-        session.add(
-            AttemptRow(
-                job_id=row.id,
-                number=row.attempts,
-                token=lease.token,
-                worker=worker,
-                started=now,
-                ended=None,
-                outcome="running",
-                error=None,
-                device=row.device,
-            )
-        )
-        return Claim(job=view(row), lease=lease, attempt=row.attempts)
+        number = quick.start(session, row, lease.token, worker, now)
+        job = replace(view(row), status=JobStatus.RUNNING, attempts=number, started=now)
+        return Claim(job=job, lease=lease, attempt=number)
 
 
-def _acquire(session: Session, run: RunRow, row: JobRow, worker: str, ttl: float, now: float) -> Lease | None:
+def _acquire(session: Session, priority: int, row: Row[Any], worker: str, ttl: float, now: float) -> Lease | None:
     """The lease on the job's device; None, and the job is back in the table, when it cannot have it now."""
     lease = None
-    if row.device not in awaited_devices(session, now, run.priority, row.device):
+    if not awaited(session, now, priority, row.device):
         lease = leases.acquire(session, row.device, worker, ttl, now)
     device = record_of(session, row.device, now, lock=True)
     if lease is not None and device.leasable(now):
         return lease
     if lease is not None:
         leases.release(session, row.device, lease.token)
-    row.dispatched = None
-    row.not_before = max(now + BUSY_DELAY_SECONDS, device.not_before)
+    quick.withdraw(session, row.id, max(now + BUSY_DELAY_SECONDS, device.not_before))
     return None
 
 
@@ -152,12 +122,10 @@ def finish(store: Store, claim: Claim, result: dict[str, Any]) -> None:
     """Store the result and free the device; ``LeaseLost`` when the lease is over, and then nothing is written."""
     now = store.clock()
     with store.write() as session:
-        row = _mine(session, claim, now)
-        row.result = result
-        row.error = None
-        end_attempt(session, row, "done", now)
-        note_pass(session, row.device, now, f"{row.case} went through")
-        end_job(row, JobStatus.DONE, now)
+        if not quick.end_done(session, claim.job.id, claim.attempt, result, now):
+            _mine(session, claim, now)  # says why not
+        leases.give_back(session, claim.lease, now)  # or LeaseLost, and with it nothing of this is written
+        note_pass(session, claim.job.device, now, f"{claim.job.case} went through")
 
 
 def fail(store: Store, claim: Claim, error: JobError, *, retry: bool) -> None:

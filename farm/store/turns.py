@@ -6,31 +6,34 @@ session. Runs of equal priority take turns job by job. ``docs/hosts.md`` says wh
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from farm.jobs import JobStatus
 from farm.store.jobs import RUN_STALE_SECONDS
-from farm.store.models import JobRow, RunRow
+from farm.store.models import Base
 
 SOON_SECONDS = 1.0
 """A job that may go again this soon (its device was busy a moment ago) counts as waiting."""
 
 
-def awaited_devices(session: Session, now: float, priority: int, device: str | None = None) -> set[str]:
-    """Devices (or just ``device``) that a queued job of a better priority waits for, in a living run."""
-    query = (
-        select(JobRow.device)
-        .distinct()
-        .join(RunRow, RunRow.id == JobRow.run_id)
-        .where(
-            JobRow.status == JobStatus.QUEUED,
-            JobRow.not_before <= now + SOON_SECONDS,
-            RunRow.status == "running",
-            RunRow.seen > now - RUN_STALE_SECONDS,
-            RunRow.priority < priority,
-        )
+_JOBS, _RUNS = Base.metadata.tables["jobs"], Base.metadata.tables["runs"]
+_AWAITED = (
+    select(_JOBS.c.id)
+    .join_from(_JOBS, _RUNS, _RUNS.c.id == _JOBS.c.run_id)
+    .where(
+        _JOBS.c.device == bindparam("device"),
+        _JOBS.c.status == JobStatus.QUEUED,
+        _JOBS.c.not_before <= bindparam("soon"),
+        _RUNS.c.status == "running",
+        _RUNS.c.seen > bindparam("alive"),
+        _RUNS.c.priority < bindparam("priority"),
     )
-    if device is not None:
-        query = query.where(JobRow.device == device)
-    return set(session.scalars(query))
+    .limit(1)
+)
+
+
+def awaited(session: Session, now: float, priority: int, device: str) -> bool:
+    """True while a queued job of a better priority waits for the device, in a living run."""
+    terms = {"device": device, "priority": priority, "soon": now + SOON_SECONDS, "alive": now - RUN_STALE_SECONDS}
+    return session.execute(_AWAITED, terms).first() is not None

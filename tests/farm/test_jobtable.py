@@ -55,3 +55,15 @@ def test_in_doubt_everything_is_read(store, run):
     assert not table.verify()
     assert table.verify(doubt=True)
     assert {job.device for job in table.jobs} == {"elsewhere"}
+
+
+def test_what_moved_on_its_way_is_no_reason_to_read_everything(store, run, monkeypatch):
+    table = JobTable(store, run)
+    first = table.jobs[0].id
+    reserve(store, [first])
+    table.read([first])
+    monkeypatch.setattr(table, "load", lambda: pytest.fail("read everything"))
+    finish(store, claim(store, first, "w", 5.0), {})
+    assert table.verify()
+    assert not table.verify()
+    assert table.jobs == jobs_of(store, run, documents=False)

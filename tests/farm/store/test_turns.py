@@ -10,7 +10,7 @@ from farm.store import Store, create_run, job, jobs_of
 from farm.store.jobs import RUN_STALE_SECONDS, touch_run
 from farm.store.models import JobRow
 from farm.store.transitions import claim, finish, reserve
-from farm.store.turns import awaited_devices
+from farm.store.turns import awaited
 
 TTL = 10.0
 
@@ -47,9 +47,9 @@ def test_a_better_job_holds_only_the_device_that_it_waits_for(store, clock):
     assert not reserve(store, [same])
     assert reserve(store, [other])
     with store.read() as session:
-        assert awaited_devices(session, clock(), Priority.NIGHTLY) == {"d"}
-        assert awaited_devices(session, clock(), Priority.PULL_REQUEST) == set()
-        assert awaited_devices(session, clock(), Priority.NIGHTLY, "e") == set()
+        assert awaited(session, clock(), Priority.NIGHTLY, "d")
+        assert not awaited(session, clock(), Priority.PULL_REQUEST, "d")
+        assert not awaited(session, clock(), Priority.NIGHTLY, "e")
 
 
 def test_a_job_on_its_way_gives_the_device_to_a_better_one_that_came_meanwhile(store):
