@@ -10,8 +10,7 @@ shell, setsid, env, timeout, sha256sum, df, mkdir, mv and rm (toybox has them si
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,11 @@ from pathlib import Path
 from agents import adbcrash
 from agents.adblink import AdbLink
 from agents.adbperformance import FixedPerformance
+from agents.apart import Apart
 from agents.base import AgentSpec, Completed
-from agents.deployment import CHUNK_BYTES, Pieces
+from agents.deployment import Pieces
 from agents.posix import CONTROL_SECONDS, PosixAgent
-from engine.contract.errors import InfraError, TransferError
+from engine.contract.errors import InfraError, StorageFull, TransferError
 
 DEFAULT_FOLDER = "/data/local/tmp/lockstep"
 #: Where the shell user may run programs; they are tried after the folder of the link.
@@ -39,6 +39,8 @@ case "$path" in "$1"/*) printf '%s\\n' "$path";; *) exit 1;; esac
 class AdbAgent(PosixAgent):
     """Drives a device over adb; ``serials`` are the links of one unit, best first."""
 
+    #: The sync service carries four times the bytes of a shell's input, and a round trip more a file.
+    apart_bytes = 256 * 1024
     serials: tuple[str, ...] = ()
     folder: str = DEFAULT_FOLDER
     shell: str = ""
@@ -77,8 +79,11 @@ class AdbAgent(PosixAgent):
         return self._link.script(text, *arguments, seconds=seconds, stdin=stdin)
 
     def _pipe(self, text: str, *arguments: str, source: Iterator[bytes], seconds: float) -> Completed:
-        stream = io.BufferedReader(Pieces(source), CHUNK_BYTES)
-        return self._link.script(text, *arguments, seconds=seconds, stdin=stream)
+        # Not through a buffer: what is there must leave at once, though more is still to come.
+        return self._link.script(text, *arguments, seconds=seconds, stdin=Pieces(source))
+
+    def _send_apart(self, files: Iterable[Apart], folder: str) -> Iterator[str]:
+        return self._link.push_all(files, self._path(folder))
 
     def _supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
         return self._link.supervised(text, *arguments, seconds=seconds, stop=self.interrupted)
@@ -86,7 +91,7 @@ class AdbAgent(PosixAgent):
     def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
         try:
             self._link.push(data, self._path(target), executable)
-        except TransferError:
+        except (TransferError, StorageFull):
             with suppress(InfraError):  # the first fault is the one to tell
                 self._remove(target)
             raise

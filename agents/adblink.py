@@ -10,11 +10,10 @@ import io
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from adbutils import AdbError
 
@@ -22,9 +21,12 @@ from agents import adbshell, adbsync
 from agents.adblist import LOST, Listed, next_step
 from agents.adbreach import Route, Unit, reach
 from agents.adbserver import AdbServer
+from agents.adbshell import Source
 from agents.adbwatch import Watch
+from agents.apart import Apart
 from agents.base import Completed
-from engine.contract.errors import DeviceUnavailable, TransferError
+from agents.deployment import CHUNK_BYTES
+from engine.contract.errors import DeviceUnavailable, InfraError, StorageFull, TransferError
 
 #: How long our server may take to open a stream to a device.
 OPEN_SECONDS = 15.0
@@ -77,7 +79,7 @@ class AdbLink:
 
     # -- commands ---------------------------------------------------------------------------------
 
-    def script(self, text: str, *arguments: str, seconds: float, stdin: bytes | BinaryIO = b"") -> Completed:
+    def script(self, text: str, *arguments: str, seconds: float, stdin: bytes | Source = b"") -> Completed:
         """Run a constant POSIX shell script with ``arguments``; DeviceUnavailable when it does not end in time."""
         stream = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
         done = self._run(text, arguments, seconds, stream, adbshell.ANSWER_BYTES)
@@ -98,7 +100,7 @@ class AdbLink:
         text: str,
         arguments: tuple[str, ...],
         seconds: float,
-        stdin: BinaryIO | None,
+        stdin: Source | None,
         keep: int,
         stop: threading.Event | None = None,
     ) -> Completed:
@@ -129,20 +131,34 @@ class AdbLink:
     # -- files --------------------------------------------------------------------------------------
 
     def push(self, data: Path | bytes, path: str, executable: bool) -> None:
-        """Write one file. TransferError with the device's reason; DeviceUnavailable when the link is gone."""
+        """Write one file. Raises what ``push_all`` raises."""
         size = len(data) if isinstance(data, bytes) else data.stat().st_size
-        with (
-            io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as stream,
-            self._stream("sync:") as connection,
-        ):
-            try:
-                adbsync.push(_line(connection, size), stream, path, executable)
-            except adbsync.Refused as error:
-                raise TransferError(
-                    f"{self.device}: cannot write {path}: {error}",
-                    hint="is its folder writable, and is there room?",
-                    device=self.device,
-                ) from error
+        folder, _, name = path.rpartition("/")
+        with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as stream:
+            pieces = iter(lambda: stream.read(CHUNK_BYTES), b"")
+            for _ in self.push_all([Apart(name, pieces, size, executable)], folder):
+                pass
+
+    def push_all(self, files: Iterable[Apart], folder: str) -> Iterator[str]:
+        """Write files below ``folder`` over one stream; each name is told once the device has confirmed the file.
+
+        Raises TransferError with the device's reason, StorageFull when that is lack of room, DeviceUnavailable when
+        the link is gone, and whatever the pieces raise.
+        """
+        with self._stream("sync:") as connection:
+            for file in files:
+                path = f"{folder}/{file.name}"
+                try:
+                    adbsync.push(_line(connection, file.size), file.pieces, path, file.executable)
+                except adbsync.Refused as error:
+                    raise self._refused(path, str(error)) from error
+                yield file.name
+
+    def _refused(self, path: str, reason: str) -> InfraError:
+        words = f"{self.device}: cannot write {path}: {reason}"
+        if "o space left" in reason or "uota exceeded" in reason:
+            return StorageFull(words, hint="free room on the device", device=self.device)
+        return TransferError(words, hint="is its folder writable, and is there room?", device=self.device)
 
     def pull(self, path: str, limit: int) -> bytes:
         """The bytes of one file; TransferError when absent or larger than ``limit``."""

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
+from typing import Protocol
 
 from agents.base import INTERRUPT_SECONDS, Completed
 
@@ -53,6 +53,12 @@ PLAIN_SERVICES = {"exec": "exec", "pty": "shell"}
 #: Old devices take no longer command line; a longer script travels as a file ($1), which it removes itself.
 LONGEST_PLAIN = 3000
 FROM_FILE = 'script=$(cat -- "$1"); rm -f -- "$1"; shift; eval "$script"'
+
+
+class Source(Protocol):
+    """What a script reads: ``read`` answers with what is there, up to ``size`` bytes, and with none at the end."""
+
+    def read(self, size: int = -1, /) -> bytes: ...  # noqa: D102
 
 
 class UnknownEnd(Exception):
@@ -153,7 +159,7 @@ def run(
     *,
     seconds: float,
     keep: int,
-    stdin: BinaryIO | None = None,
+    stdin: Source | None = None,
     given: str = "",
     stop: threading.Event | None = None,
 ) -> Completed:
@@ -184,7 +190,7 @@ def pty_text(data: bytes) -> bytes:
 
 
 def _converse_framed(
-    connection: socket.socket, stdin: BinaryIO | None, seconds: float, keep: int, stop: threading.Event | None
+    connection: socket.socket, stdin: Source | None, seconds: float, keep: int, stop: threading.Event | None
 ) -> Completed:
     """After the time the program has ``GRACE_SECONDS`` to end; a device that is silent even then is a dead link."""
     frames = Frames(keep)
@@ -221,7 +227,7 @@ def _packet(kind: int, data: bytes) -> bytes:
     return bytes([kind]) + len(data).to_bytes(4, "little") + data
 
 
-def _packets(stdin: BinaryIO) -> Iterator[bytes]:
+def _packets(stdin: Source) -> Iterator[bytes]:
     while data := stdin.read(_CHUNK):
         yield _packet(STDIN, data)
     yield _packet(CLOSE_STDIN, b"")

@@ -9,12 +9,10 @@ from __future__ import annotations
 import socket
 import stat
 import time
-from contextlib import suppress
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
 
 #: Largest data of one packet, both ways (SYNC_DATA_MAX).
 DATA_MAX = 64 * 1024
-_BATCH = 16
 
 
 class Refused(Exception):
@@ -58,22 +56,29 @@ class Bounded:
         return b"".join(parts)
 
 
-def push(line: Bounded, stream: BinaryIO, path: str, executable: bool) -> None:
-    """Write ``stream`` to ``path``; folders on the way are made. Raises Refused with the device's reason."""
+def push(line: Bounded, pieces: Iterable[bytes], path: str, executable: bool) -> None:
+    """Write ``pieces`` to ``path``, each in one go; folders on the way are made.
+
+    Raises Refused with the device's reason, and what ``pieces`` raises: then the line is of no more use, and once it
+    is closed the device removes what it had of the file.
+    """
     mode = stat.S_IFREG | (0o755 if executable else 0o644)
     line.send(_request(b"SEND", f"{path},{mode}".encode(errors="surrogateescape")))
-    batch: list[bytes] = []
-    while data := stream.read(DATA_MAX):
-        batch.append(_request(b"DATA", data))
-        if len(batch) == _BATCH:
-            line.send(b"".join(batch))
-            batch.clear()
-    batch.append(b"DONE" + int(time.time()).to_bytes(4, "little"))
-    with suppress(ConnectionError):  # a device without room answers and hangs up before it has read all
-        line.send(b"".join(batch))
+    for packets in _packets(pieces):
+        try:
+            line.send(packets)
+        except ConnectionError:
+            break  # a device without room answers and hangs up before it has read all
     kind, size = _answer(line)
     if kind != b"OKAY":
         raise Refused(_reason(line, kind, size))
+
+
+def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    for piece in pieces:
+        parts = (piece[at : at + DATA_MAX] for at in range(0, len(piece), DATA_MAX))
+        yield b"".join(_request(b"DATA", part) for part in parts)
+    yield b"DONE" + int(time.time()).to_bytes(4, "little")
 
 
 def pull(line: Bounded, path: str, limit: int) -> bytes:

@@ -225,13 +225,19 @@ class Agent(ABC):
                 hint="raise `cache_mb` of the device, or use a smaller model",
                 device=self.name,
             )
-        if stock.free < need + RESERVE_BYTES:
+        reserve = self._reserve(order)
+        if stock.free < need + reserve:
             raise StorageFull(
                 f"{self.name}: {_mib(need)} MiB do not fit: {_mib(stock.free)} MiB are free, "
-                f"{_mib(RESERVE_BYTES)} must stay free",
+                f"{_mib(reserve)} must stay free",
                 hint="free room on the device",
                 device=self.name,
             )
+
+    def _reserve(self, order: Order) -> int:
+        """Room that must be left beside what ``order`` lacks: for the device itself, and for the way it travels."""
+        del order
+        return RESERVE_BYTES
 
     def _bring(self, order: Order, stock: Stock, guard: Callable[[], None]) -> None:
         parcel = plan(order, stock)

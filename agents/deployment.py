@@ -231,7 +231,7 @@ def tar_stream(files: Mapping[str, Blob], guard: Callable[[], None]) -> Iterator
     piece = bytearray()
     for name, blob in files.items():
         piece += _header(name, blob)
-        for data in _bytes_of(blob):
+        for data in bytes_of(blob):
             piece += data
             if len(piece) >= CHUNK_BYTES:
                 guard()
@@ -242,13 +242,19 @@ def tar_stream(files: Mapping[str, Blob], guard: Callable[[], None]) -> Iterator
     yield bytes(piece + bytes(2 * _BLOCK))
 
 
+def tar_bytes(files: Mapping[str, Blob]) -> int:
+    """No less than the tar of ``files`` takes; a name longer than a header holds takes two blocks more."""
+    return sum(blob.size + (4 + len(name.encode()) // _BLOCK) * _BLOCK for name, blob in files.items()) + 2 * _BLOCK
+
+
 def _header(name: str, blob: Blob) -> bytes:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = blob.size, 0o755 if blob.executable else 0o644
     return entry.tobuf(tarfile.GNU_FORMAT)
 
 
-def _bytes_of(blob: Blob) -> Iterator[bytes]:
+def bytes_of(blob: Blob) -> Iterator[bytes]:
+    """A file in pieces of at most ``CHUNK_BYTES``; TransferError when it is not what its Blob says."""
     try:
         with blob.path.open("rb") as stream:
             if os.fstat(stream.fileno()).st_size != blob.size:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import ClassVar
 
+from agents.apart import Apart, by_size
 from agents.base import PREFLIGHT_SECONDS, RESERVE_BYTES, Agent, Completed
-from agents.deployment import Order, Parcel, Stock, tar_stream
+from agents.deployment import Order, Parcel, Stock, tar_bytes, tar_stream
 from agents.posixstock import PLACE, STOCK, first_wrong, read_stock
 from agents.probes.fingerprint import Fingerprint
 from agents.probes.peak import RECORD, SAMPLER
@@ -97,6 +99,8 @@ exit "$status"
 class PosixAgent(Agent):
     """An agent whose device has a POSIX shell; ``_root`` is the device's folder, absolute, once connected."""
 
+    #: Where files travel faster than a script's input: from this size they go by themselves, and so does a tar.
+    apart_bytes: ClassVar[int | None] = None
     _root: str = field(init=False, default="")
     _made: set[str] = field(init=False, default_factory=set)
 
@@ -117,6 +121,10 @@ class PosixAgent(Agent):
         A link that can send while it reads should; this holds all pieces in memory.
         """
         return self._script(text, *arguments, seconds=seconds, stdin=b"".join(source))
+
+    def _send_apart(self, files: Iterable[Apart], folder: str) -> Iterator[str]:
+        """Bring files to ``folder``; each name is told once the file is whole there. For links with ``apart_bytes``."""
+        raise NotImplementedError
 
     # -- the device's folder --------------------------------------------------------------------
 
@@ -166,7 +174,7 @@ class PosixAgent(Agent):
     def _stock(self, order: Order) -> Stock:
         sizes = order.sizes()
         asked = "".join(f"{_kib(size)} {name}\n" for name, size in sizes.items())
-        limits = (str(self.token), str(_kib(self.cap_bytes)), str(_kib(RESERVE_BYTES)))
+        limits = (str(self.token), str(_kib(self.cap_bytes)), str(_kib(self._reserve(order))))
         done = self._script(STOCK, self._root, *limits, seconds=CONTROL_SECONDS, stdin=asked.encode())
         stock = read_stock(done.stdout.decode(errors="replace"), list(sizes))
         if done.exit_code or stock is None:
@@ -187,11 +195,32 @@ class PosixAgent(Agent):
         done = self._pipe(
             PLACE,
             *(self._root, *names, *parcel.dropped),
-            source=tar_stream(parcel.files, guard) if tar else iter(()),
+            source=self._pieces(parcel, f"{staging}.sent", guard) if tar else iter(()),
             seconds=CONTROL_SECONDS + parcel.size / SLOWEST_LINK + parcel.whole / SLOWEST_STORAGE,
         )
         if done.exit_code:
             raise self._not_placed(parcel, done)
+
+    def _pieces(self, parcel: Parcel, beside: str, guard: Callable[[], None]) -> Iterator[bytes]:
+        """What PLACE reads, and meanwhile all that travels by another way."""
+        small = parcel.files
+        if self.apart_bytes is not None and parcel.size >= self.apart_bytes:
+            large, small = by_size(parcel.files, self.apart_bytes)
+            packed = [Apart("tar", tar_stream(small, guard), tar_bytes(small))] if small else []
+            whole = [Apart.of(name, blob, guard) for name, blob in large.items()]
+            for name in self._send_apart([*packed, *whole], beside):
+                yield f"{name}\n".encode()
+            yield b"end\n"
+        else:
+            yield b".\n"
+            yield from tar_stream(small, guard)
+
+    def _reserve(self, order: Order) -> int:
+        """A tar that travels as a file takes room beside what it holds."""
+        if self.apart_bytes is None:
+            return RESERVE_BYTES
+        bundled = order.bundle.files if order.bundle is not None else {}
+        return RESERVE_BYTES + tar_bytes(by_size({**order.blobs, **bundled}, self.apart_bytes)[1])
 
     def _not_placed(self, parcel: Parcel, done: Completed) -> InfraError:
         words = words_of(done.stderr)

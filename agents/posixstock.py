@@ -86,32 +86,62 @@ echo "end $lack"
 # $1 folder, $2 staging folder below jobs, $3 the digest over all its files, $4 digest of the bundle to make, $5 the
 # bundle to make it from (may be empty), $6 set when a tar comes on standard input; then the names that the older
 # bundle must lose. Exit 3: no room or no permission; 4: something is not what was sent, and all hashes are printed.
+# Before the tar come the names of files that arrived in the folder $2.sent by another way, each once it is whole. They
+# are hashed while others still travel, two at once. "tar" among them is one to unpack at the same time. The line "."
+# says that the tar follows (read takes no byte of it), "end" that it came as a file.
 # A shell starts sha256sum, because toybox's find would start its own, however slow, and not the first in PATH.
-PLACE = r"""cd -- "$1/jobs" && mkdir -p -- "$2" && cd -- "$2" || exit 3
+PLACE = r"""cd -- "$1/jobs" && mkdir -p -- "$2" "$2.sent" "$2.sums" && cd -- "$2" || exit 3
 leave() {
-cd "$root/jobs" && rm -rf -- "$new"
+cd "$root/jobs" && rm -rf -- "$new" "$new.sent" "$new.sums"
 exit "$1"
 }
-root=$1 new=$2 tree=$3 digest=$4 base=$5 packed=$6
+root=$1 new=$2 tree=$3 digest=$4 base=$5 packed=$6 at=0 one= two= unpacker=
 shift 6
 if [ "$base" ]
 then
 cp -Rl "$root/bundles/$base" bundle 2>/dev/null || { rm -rf bundle; cp -Rp "$root/bundles/$base" bundle; } || leave 3
 for name do rm -rf -- "bundle/$name"; done
 fi
-if [ "$packed" ]
-then tar -xmof - || leave 3
-fi
-hashes() {
-find . -type f -exec sh -c 'exec sha256sum "$@"' sh {} +
+hash_rest() {
+find . -type f -exec sh -c 'exec sha256sum "$@"' sh {} + >"../$new.sums/rest"
 }
-got=$(hashes | LC_ALL=C sort | sha256sum)
+name=
+if [ "$packed" ]
+then
+while IFS= read -r name || leave 3
+do
+case $name in
+.|end) break;;
+tar)
+{ tar -xmof "../$new.sent/tar" && hash_rest; } </dev/null &
+unpacker=$!
+continue;;
+esac
+[ -z "$one" ] || wait "$one"
+one=$two
+(cd "../$new.sent" && exec sha256sum "./$name") </dev/null >"../$new.sums/$at" &
+two=$!
+at=$((at+1))
+done
+[ "$name" = end ] || tar -xmof - || leave 3
+fi
+if [ "$unpacker" ]
+then wait "$unpacker" || leave 3
+else hash_rest
+fi
+wait
+got=$(cat "../$new.sums/"* | LC_ALL=C sort | sha256sum)
 if [ "${got%% *}" != "$tree" ]
 then
-hashes
+cat "../$new.sums/"*
 leave 4
 fi
-[ ! -d blobs ] || mv -f -- blobs/* "$root/blobs/" || leave 3
+[ ! -d "../$new.sent/bundle" ] || (cd "../$new.sent" && find bundle -type f) | while IFS= read -r name
+do mkdir -p -- "${name%/*}" && mv -f -- "../$new.sent/$name" "$name" || exit 1
+done || leave 3
+for each in . "../$new.sent"
+do [ ! -d "$each/blobs" ] || mv -f -- "$each/blobs/"* "$root/blobs/" || leave 3
+done
 if [ -d bundle ]
 then
 touch -c bundle

@@ -1,0 +1,117 @@
+"""Deployment over a real adbd: bytes on the wire, every generation of shells, a lease lost half-way."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents import deployment
+from agents.adb import AdbAgent
+from agents.adbshell import PLAIN_SERVICES
+from agents.deployment import Blob, BundleFiles
+from tests.agents.adbd import AdbDevice
+from tests.agents.adbunit import Units, adb_units
+from tests.agents.relay import counting_relay
+
+pytestmark = pytest.mark.adb
+
+KIB = 1024
+
+
+@pytest.fixture(scope="module")
+def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
+    with adb_units(tmp_path_factory.mktemp("units")) as started:
+        yield started
+
+
+@pytest.fixture
+def device(units: Units, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AdbDevice:
+    monkeypatch.setattr(deployment, "cache_root", lambda: tmp_path / "cache")
+    return units.unit("x86-64")
+
+
+def blob_of(folder: Path, data: bytes, executable: bool = False) -> Blob:
+    sha256 = hashlib.sha256(data).hexdigest()
+    path = folder / f"{sha256[:16]}.host"
+    path.write_bytes(data)
+    return Blob(path, sha256, len(data), executable)
+
+
+def build_of(folder: Path, small: int, changed: bytes = b"") -> BundleFiles:
+    files = {f"lib/kernels/kernel_{n:03}.bin": blob_of(folder, n.to_bytes(2, "big") * 512) for n in range(small)}
+    files["lib/engine.so"] = blob_of(folder, os.urandom(1) * 600_000, executable=True)
+    if changed:
+        files["lib/kernels/kernel_007.bin"] = blob_of(folder, changed)
+    return BundleFiles(hashlib.sha256(repr(sorted(files)).encode() + os.urandom(8)).hexdigest(), files)
+
+
+def there(device: AdbDevice, bundle: BundleFiles) -> dict[str, bytes]:
+    root = device.root / "data/local/tmp/lockstep/bundles" / bundle.digest
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def sent(bundle: BundleFiles) -> dict[str, bytes]:
+    return {name: blob.path.read_bytes() for name, blob in bundle.files.items()}
+
+
+def test_what_is_unchanged_costs_four_kib_and_a_small_change_eight(device: AdbDevice, tmp_path: Path) -> None:
+    build, model = build_of(tmp_path, 300), blob_of(tmp_path, os.urandom(700_000))
+    with (
+        counting_relay(device.port) as relay,
+        AdbAgent("phone", "x86-64", serials=(f"127.0.0.1:{relay.port}",)) as agent,
+    ):
+        agent.deploy([model], lambda: None, build)
+        assert there(device, build) == sent(build)
+        relay.take()
+        agent.deploy([model], lambda: None, build)
+        assert sum(relay.take()) <= 4 * KIB
+        name = "lib/kernels/kernel_007.bin"
+        files = {**build.files, name: blob_of(tmp_path, os.urandom(KIB))}
+        changed = BundleFiles(hashlib.sha256(files[name].sha256.encode()).hexdigest(), files)
+        agent.deploy([model], lambda: None, changed)
+        assert sum(relay.take()) <= 8 * KIB
+    assert there(device, changed) == sent(changed)
+
+
+@pytest.mark.parametrize("shell", ["v2", "exec", "pty"])
+def test_files_that_travel_apart_arrive_over_every_shell(
+    device: AdbDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    monkeypatch.setitem(PLAIN_SERVICES, "pty", "shell,pty")
+    build, model = build_of(tmp_path, 20), blob_of(tmp_path, os.urandom(700_001))
+    with AdbAgent("phone", "x86-64", serials=(device.serial,), shell=shell) as agent:
+        agent.deploy([model], lambda: None, build)
+        root = device.root / "data/local/tmp/lockstep"
+        assert there(device, build) == sent(build)
+        assert (root / "blobs" / model.sha256).read_bytes() == model.path.read_bytes()
+        assert os.access(root / "bundles" / build.digest / "lib/engine.so", os.X_OK)
+        assert list((root / "jobs").iterdir()) == []
+
+
+def test_a_lease_lost_half_way_leaves_no_name_and_the_next_clears_up(device: AdbDevice, tmp_path: Path) -> None:
+    class Lost(Exception):
+        pass
+
+    asked = 0
+
+    def guard() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 6:
+            raise Lost
+
+    model, build = blob_of(tmp_path, os.urandom(3_000_000)), build_of(tmp_path, 5)
+    root = device.root / "data/local/tmp/lockstep"
+    with AdbAgent("phone", "x86-64", serials=(device.serial,), token=1) as agent:
+        with pytest.raises(Lost):
+            agent.deploy([model], guard, build)
+        assert not (root / "blobs" / model.sha256).exists()
+        assert not (root / "bundles" / build.digest).exists()
+    with AdbAgent("phone", "x86-64", serials=(device.serial,), token=2) as agent:
+        agent.deploy([model], lambda: None, build)
+    assert there(device, build) == sent(build)
+    assert list((root / "jobs").iterdir()) == []

@@ -1,0 +1,102 @@
+"""Files that travel beside the script: every user land unpacks and verifies them alike, and a lost lease ends them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agents import deployment
+from agents.apart import Apart, by_size
+from agents.base import RESERVE_BYTES
+from agents.deployment import Blob, BundleFiles, Order
+from engine.contract.errors import TransferError
+from tests.agents.shellagent import ShellAgent, shell_agent
+
+FILES = {
+    "bin/run": b"r" * 5000,
+    "lib/a b.so": b"a" * 3000,
+    "lib/$(id)'.so": b"b" * 600,
+    "lib/deep/er/large": b"l" * 9000,
+    "-x": b"x",
+}
+
+
+@pytest.fixture(params=["dash", "busybox", "toybox"])
+def agent(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShellAgent]:
+    def send(self: ShellAgent, files: Iterable[Apart], folder: str) -> Iterator[str]:
+        for file in files:
+            self._send(b"".join(file.pieces), f"{folder}/{file.name}", file.executable)
+            yield file.name
+
+    monkeypatch.setattr(deployment, "cache_root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(ShellAgent, "apart_bytes", 2000)
+    monkeypatch.setattr(ShellAgent, "_send_apart", send)
+    with shell_agent(request.param, tmp_path / "device", tmp_path) as made:
+        yield made
+
+
+def blob_of(folder: Path, data: bytes, executable: bool = False) -> Blob:
+    sha256 = hashlib.sha256(data).hexdigest()
+    path = folder / f"{sha256[:16]}.host"
+    path.write_bytes(data)
+    return Blob(path, sha256, len(data), executable)
+
+
+def bundle_of(folder: Path, files: dict[str, bytes]) -> BundleFiles:
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+    return BundleFiles(digest, {name: blob_of(folder, data, name.startswith("bin/")) for name, data in files.items()})
+
+
+def there(tmp_path: Path, bundle: BundleFiles) -> dict[str, bytes]:
+    root = tmp_path / "device/bundles" / bundle.digest
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_large_and_small_files_end_in_one_bundle_with_their_modes(agent: ShellAgent, tmp_path: Path) -> None:
+    models = [blob_of(tmp_path, bytes([number]) * 4000) for number in range(5)]
+    old = bundle_of(tmp_path, FILES)
+    agent.deploy([*models, blob_of(tmp_path, b"small")], lambda: None, old)
+    assert there(tmp_path, old) == FILES
+    assert os.access(tmp_path / "device/bundles" / old.digest / "bin/run", os.X_OK)
+    assert not os.access(tmp_path / "device/bundles" / old.digest / "lib/deep/er/large", os.X_OK)
+    assert len(list((tmp_path / "device/blobs").iterdir())) == 6
+    assert list((tmp_path / "device/jobs").iterdir()) == []
+    changed = {**FILES, "lib/deep/er/large": b"L" * 9000, "lib/new": b"new"}
+    new = bundle_of(tmp_path, changed)
+    agent.deploy(models, lambda: None, new)
+    assert there(tmp_path, new) == changed
+    assert there(tmp_path, old) == FILES
+
+
+@pytest.mark.parametrize("name", ["lib/deep/er/large", "lib/$(id)'.so"])
+def test_what_arrives_changed_gets_no_name(agent: ShellAgent, tmp_path: Path, name: str) -> None:
+    bundle = bundle_of(tmp_path, FILES)
+    bundle.files[name].path.write_bytes(b"?" * len(FILES[name]))
+    with pytest.raises(TransferError, match="arrived with sha256"):
+        agent.deploy([], lambda: None, bundle)
+    assert list((tmp_path / "device/bundles").iterdir()) == list((tmp_path / "device/jobs").iterdir()) == []
+
+
+def test_a_script_whose_input_ends_early_leaves_nothing(agent: ShellAgent, tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path, FILES)
+    pieces = ShellAgent._pieces
+    agent._pieces = lambda *asked: list(pieces(agent, *asked))[:-1]  # type: ignore[assignment,method-assign]
+    with pytest.raises(TransferError, match="cannot be unpacked"):
+        agent.deploy([], lambda: None, bundle)
+    assert list((tmp_path / "device/bundles").iterdir()) == list((tmp_path / "device/jobs").iterdir()) == []
+
+
+def test_a_tar_that_travels_as_a_file_is_counted_as_room(agent: ShellAgent, tmp_path: Path) -> None:
+    order = Order.of([blob_of(tmp_path, b"m" * 4000)], bundle_of(tmp_path, FILES))
+    assert 600 + 1 <= agent._reserve(order) - RESERVE_BYTES <= 8 * 1024
+
+
+def test_the_largest_goes_first_and_the_small_ones_keep_their_order(tmp_path: Path) -> None:
+    files = {name: blob_of(tmp_path, data) for name, data in FILES.items()}
+    large, small = by_size(files, 2000)
+    assert list(large) == ["lib/deep/er/large", "bin/run", "lib/a b.so"]
+    assert list(small) == ["lib/$(id)'.so", "-x"]
