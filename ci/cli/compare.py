@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from consistency.thresholds import PROFILE_NAMES, profile
+from consistency.thresholds import PROFILE_NAMES
 from engine.contract.errors import LockstepError
 
 
@@ -17,7 +17,12 @@ from engine.contract.errors import LockstepError
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option(
-    "--profile", "profile_name", type=click.Choice(PROFILE_NAMES), default="fp32", show_default=True, help="Thresholds."
+    "--profile",
+    "profile_name",
+    metavar="NAME",
+    default="fp32",
+    show_default=True,
+    help=f"Thresholds: {', '.join(PROFILE_NAMES)}, or a learned one (lockstep thresholds).",
 )
 @click.option(
     "--meta", "meta_file", type=click.Path(path_type=Path), help="What raw dumps do not say (docs/compare.md)."
@@ -39,6 +44,7 @@ def command(a: Path, b: Path, profile_name: str, meta_file: Path | None, allow_e
     from ci.captures import load_meta  # noqa: PLC0415 - the readers' imports are heavy; --help stays quick
     from ci.compare import as_document, compare_captures  # noqa: PLC0415
     from ci.compare_table import comparison_table  # noqa: PLC0415
+    from ci.profiles import find_profile  # noqa: PLC0415
     from farm import kernel  # noqa: PLC0415
 
     kernel.install()
@@ -46,7 +52,7 @@ def command(a: Path, b: Path, profile_name: str, meta_file: Path | None, allow_e
         comparison = compare_captures(
             a,
             b,
-            profile(profile_name),
+            find_profile(profile_name),
             meta=load_meta(meta_file) if meta_file else None,
             meta_source=meta_file or Path(),
             allow_extra=allow_extra,

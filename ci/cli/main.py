@@ -53,6 +53,7 @@ def cli() -> None:
       lockstep repro      a failing layer as a folder that anybody can run
       lockstep emulate    devices that speak adb and ssh, on this machine
       lockstep devices    the fleet and what can run on this machine
+      lockstep thresholds noise floors learned from healthy engines
       lockstep faults     break models on purpose: how many faults are found?
       lockstep doctor     is this machine ready?
     """

@@ -97,8 +97,8 @@ SUBJECTS = (
         ),
         _orientation,
         inputs=1,
-        mutants=3,
-        refrt_mutants=2,
+        mutants=2,
+        refrt_mutants=1,
     ),
     Subject(
         "voice",

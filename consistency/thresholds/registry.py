@@ -9,7 +9,7 @@ from functools import cache
 import consistency.thresholds as folder
 from consistency.thresholds.profile import Profile
 
-_MACHINERY = frozenset({"profile", "registry", "rules"})
+_MACHINERY = frozenset({"learned", "profile", "registry", "rules"})
 
 
 def _names() -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,7 +73,28 @@ def test_the_same_seed_breaks_the_same_layers(pilot: Pilot) -> None:
     assert [(trial.engine, trial.kind, trial.layer, trial.change, trial.failed) for trial in again.mutants] == keys
 
 
+def test_the_page_of_the_repository_lists_the_faults_of_the_code() -> None:
+    told = (ROOT / "docs" / "sensitivity.md").read_text(encoding="utf-8")
+    assert kind_list() in told
+    assert re.findall(r"^\| `(\w+)` \|", told, re.MULTILINE) == [*kinds(), *mutations()]
+    mutants, benign = (int(number) for number in re.findall(r"(\d+) mutants and (\d+) benign runs", told)[0])
+    assert mutants >= 150
+    assert benign >= 300
+
+
 def test_the_list_on_the_command_line_is_the_page_s() -> None:
     done = CliRunner().invoke(cli, ["faults", "list"], standalone_mode=False)
     assert done.output == kind_list()
     assert "- `drop_bias`: the bias of the layer is zero" in done.output
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_the_whole_pilot_of_another_seed_reaches_the_aims() -> None:
+    pilot = run_pilot(ROOT, 2, lambda line: None)
+    counted = [trial for trial in pilot.mutants if pilot.effective(trial) and trial.kind != "half_weights"]
+    found = [trial for trial in counted if trial.failed[OURS]]
+    assert (len(pilot.mutants) >= 150, len(pilot.benign) >= 300) == (True, True)
+    assert [trial.note for trial in pilot.benign if trial.failed[OURS]] == []
+    assert len(found) >= 0.99 * len(counted)
+    assert sum(trial.exact[OURS] for trial in found) >= 0.95 * len(found)

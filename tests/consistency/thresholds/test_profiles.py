@@ -230,3 +230,16 @@ def test_the_integer_bounds_that_would_pass_do_pass(got, ref):
     bounds = profile("int8").bounds("Conv", "int8", scale_of(ref))
     stats = stats_from_arrays(got, ref, 1)
     assert failed(judge(stats, passing_bounds(stats, bounds))) == []
+
+
+def test_a_softmax_over_many_classes_is_not_judged_by_the_scale_of_its_zeros():
+    ref = np.full((6, 6906), 1e-9, np.float32)
+    ref[:, 7] = 0.9
+    got = ref.copy()
+    got[2, 7] -= np.float32(2e-6)
+    assert failed(verdict("fp32", got, ref, op="Softmax")) == []
+    assert failed(verdict("fp32", got, ref, op="Conv")) == ["max_abs"]
+    got[2, 7] -= np.float32(2e-5)
+    assert "max_abs" in failed(verdict("fp32", got, ref, op="Softmax"))
+    even = np.full((1, 1000), 1e-3, np.float32)
+    assert "max_abs" in failed(verdict("fp32", even * 0, even, op="Softmax"))
