@@ -17,7 +17,7 @@ import paramiko
 import pytest
 
 from agents import sshlink
-from agents.base import AgentSpec
+from agents.base import AgentSpec, Completed
 from agents.deployment import Blob, BundleFiles, Order
 from agents.ssh import SshAgent, make
 from engine.contract.errors import ConfigError, DeviceUnauthorized, DeviceUnavailable, HostKeyChanged, TransferError
@@ -216,8 +216,9 @@ def test_a_file_that_finds_no_room_is_told_and_leaves_no_part(daemon: Sshd, tmp_
 
 def test_a_folder_without_execution_is_told_by_preflight(daemon: Sshd, tmp_path: Path) -> None:
     class NoExec(SshAgent):
-        def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
-            super()._send(data, target, executable=False)
+        def _script(self, text: str, *arguments: str, seconds: float, stdin: bytes = b"") -> Completed:
+            without = text.replace('chmod 755 -- "$2/probe"', 'chmod 644 -- "$2/probe"')  # as shared storage does
+            return super()._script(without, *arguments, seconds=seconds, stdin=stdin)
 
     with (
         NoExec("pi", "x86-64", address=daemon.address, folder=str(tmp_path / "d")) as agent,
