@@ -30,6 +30,10 @@ from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
 MAX_FILE_BYTES = 2 * 1024**3
 #: How much of a program's output is kept.
 TAIL_BYTES = 64 * 1024
+#: A program that was just written is busy while a process that another thread started at that moment still holds its
+#: file open: until its own exec, so for milliseconds. The kernel refuses to start it so long (ETXTBSY).
+BUSY_SECONDS = 5.0
+_NOT_STARTED, _BUSY = b"setpriv: failed to execute ", b": Text file busy"
 
 
 @dataclass
@@ -48,6 +52,14 @@ class HostAgent(Agent):
         return None
 
     def _execute(self, argv: Sequence[str], folder: str, env: Mapping[str, str], deadline: float) -> Completed:
+        until = time.monotonic() + BUSY_SECONDS
+        while True:
+            done = self._execute_once(argv, folder, env, deadline)
+            if not done.stderr.startswith(_NOT_STARTED) or _BUSY not in done.stderr or time.monotonic() >= until:
+                return done
+            time.sleep(0.02)
+
+    def _execute_once(self, argv: Sequence[str], folder: str, env: Mapping[str, str], deadline: float) -> Completed:
         cwd = self.root / folder
         with self._translated("start a program"):
             cwd.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,52 @@
+"""What only agents of this host meet: programs that start beside other threads of the same process."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from agents import host
+from agents.local import LocalAgent
+from engine.contract.errors import DeviceUnavailable
+
+
+class Busy(LocalAgent):
+    """A fake of a neighbour: it holds the program open for writing, as a process does that was started meanwhile."""
+
+    release: threading.Event
+
+    def _send(self, data: Path | bytes, target: str, executable: bool) -> None:
+        super()._send(data, target, executable)
+        held = (self.root / target).open("ab")
+        threading.Thread(target=lambda: (self.release.wait(), held.close())).start()
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Busy:
+    made = Busy("here", "x86-64", root=tmp_path)
+    made.release = threading.Event()
+    return made
+
+
+def test_a_program_that_is_still_held_open_starts_as_soon_as_it_is_not(agent: Busy) -> None:
+    tried = agent._execute_once
+
+    def once(*arguments: object) -> object:
+        done = tried(*arguments)  # type: ignore[arg-type]
+        agent.release.set()  # seen busy once
+        return done
+
+    agent._execute_once = once  # type: ignore[method-assign,assignment]
+    with agent:
+        agent.preflight()
+
+
+def test_one_that_stays_held_open_is_told_and_not_waited_for_without_end(
+    agent: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "BUSY_SECONDS", 0.1)
+    try:
+        with agent, pytest.raises(DeviceUnavailable, match="Text file busy"):
+            agent.preflight()
+    finally:
+        agent.release.set()
