@@ -53,8 +53,13 @@ def publish(device: str, root: Path, staging: Path, parcel: Parcel) -> None:
             (staging / name).replace(root / name)
     if parcel.digest:
         final = root / "bundles" / parcel.digest
-        _delete(final)
-        (staging / "bundle").rename(final)
+        try:
+            (staging / "bundle").rename(final)
+        except OSError:
+            if not final.is_dir():
+                raise
+            # The same build was placed meanwhile by another user of this folder, who may run it already: it stays
+            _delete(staging / "bundle")
 
 
 def _clear_jobs(root: Path, token: int) -> None:

@@ -9,9 +9,14 @@ const partFile = (key) => "data/case-" + (SETUP.shared[key] || key) + ".js";
 
 function lockstepPart(key, data) {
   arrived.set(key, data);
+  for (const { done } of answered(key)) done(data);
+}
+
+// Everybody who waits for a file, once: it is here, or it is not.
+function answered(key) {
   const callbacks = waiting.get(key) || [];
   waiting.delete(key);
-  for (const done of callbacks) done(data);
+  return callbacks;
 }
 
 // Calls `done` with the data, at once where it is here already; `absent` when the file is not there.
@@ -23,11 +28,11 @@ function ask(part, done, absent) {
     done(arrived.get(key));
     return;
   }
-  if (waiting.has(key)) { waiting.get(key).push(done); return; }
-  waiting.set(key, [done]);
+  if (waiting.has(key)) { waiting.get(key).push({ done, absent }); return; }
+  waiting.set(key, [{ done, absent }]);
   const script = document.createElement("script");
   script.src = partFile(key);
-  script.onerror = () => { waiting.delete(key); absent(); };
+  script.onerror = () => { for (const { absent: tell } of answered(key)) tell(); };
   document.head.append(script);
 }
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from agents import host
+from agents.deployment import Blob, BundleFiles, Order, plan
 from agents.local import LocalAgent
 from engine.contract.errors import DeviceUnavailable
+from engine.digest import file_sha256
 
 
 class Busy(LocalAgent):
@@ -50,3 +52,20 @@ def test_one_that_stays_held_open_is_told_and_not_waited_for_without_end(
             agent.preflight()
     finally:
         agent.release.set()
+
+
+def test_a_bundle_that_another_user_placed_meanwhile_stays_where_it_runs(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"#!/bin/sh\n")
+    blob = Blob(program, file_sha256(program), program.stat().st_size, executable=True)
+    bundle = BundleFiles("d1", {"run": blob})
+    with (
+        LocalAgent("one", "x86-64", root=tmp_path / "d") as one,
+        LocalAgent("two", "x86-64", root=tmp_path / "d") as two,
+    ):
+        asked = two._stock(Order.of([], bundle))  # both find it missing
+        one.deploy([], lambda: None, bundle)
+        inode = (tmp_path / "d/bundles/d1/run").stat().st_ino
+        two._place(plan(Order.of([], bundle), asked), True, lambda: None)
+    assert (tmp_path / "d/bundles/d1/run").stat().st_ino == inode
+    assert list((tmp_path / "d/jobs").iterdir()) == []

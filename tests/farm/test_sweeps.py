@@ -170,7 +170,7 @@ def test_a_sweep_that_was_killed_again_and_again_does_each_job_once(farm, until)
     with Store() as store:
         parts = [run for run in list_runs(store, sweep=sweep) if run.id != sweep]
         assert sorted(run.status for run in parts) == ["abandoned"] * (len(parts) - 1) + ["done"]
-        assert len(parts) == 4
+        assert 2 <= len(parts) <= 4, "a command that was killed at once has planned nothing"
         assert find_run(store, sweep).status == "done"
 
 
