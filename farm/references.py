@@ -19,6 +19,8 @@ from engine.contract.errors import ModelError
 from engine.contract.request import Limits, Request
 from engine.contract.result import LayerRecord, RawStats
 from engine.contract.trace import Summary, Trace, TraceLayer
+from engine.locking import exclusive
+from engine.places import state_root
 from farm.casejob import CaseJob
 from farm.evidence import reference_layers
 from farm.runnercall import RunnerCall, job_name, make_agent
@@ -31,10 +33,12 @@ def canonical_trace(job: CaseJob, cache: Path) -> Trace:
         return Trace.load(folder)
     golden = Trace.load(Path(job.golden))
     with make_agent(job) as agent:
-        agent.preflight()
         call = RunnerCall(job, agent, lambda: None)
         try:
-            call.deploy()
+            # No lease guards the referee's folder: traces are made side by side, also by several commands
+            with exclusive(state_root() / "devices" / f"{job.device.name}.lock"):
+                agent.preflight()
+                call.deploy()
             request = Request(
                 job=job_name(job),
                 attempt=1,
