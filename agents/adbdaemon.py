@@ -7,8 +7,6 @@ signal). ``adb kill-server`` on that port is refused by the server itself.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -22,13 +20,13 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from engine.supervising import end_with_parent, write_private
+
 #: How long an idle server is kept: the next job finds its devices connected.
 IDLE_SECONDS = 30.0
 START_SECONDS = 20.0
 MAX_RESTARTS = 20
-PR_SET_PDEATHSIG = 1
 USB_BUS = Path("/dev/bus/usb")
-_LIBC = ctypes.CDLL(None)
 #: What the server may see of our environment: no ANDROID_… or ADB_SERVER_SOCKET that points to another server.
 _PASSED_ON = ("PATH", "LANG", "ADB_VENDOR_KEYS", "ADB_LIBUSB", "ADB_USB", "ADB_EMU")
 
@@ -83,22 +81,6 @@ def binary_version(adb: str) -> str:
         raise OSError(f"{adb} does not tell its version: {(done.stdout + done.stderr).strip()[-200:]}")
     build = re.search(r"^Version (\S+)", done.stdout, re.MULTILINE)
     return f"{protocol[1]} ({build[1]})" if build else protocol[1]
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write ``path`` with mode 0600, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.new")
-    with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()
-    with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as stream:
-        stream.write(text)
-    temporary.replace(path)
-
-
-def _end_with_parent() -> None:
-    """In the child before exec: the kernel kills it when the supervisor dies (Linux)."""
-    if sys.platform == "linux":
-        _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _free_port() -> int:
@@ -169,7 +151,7 @@ class Supervisor:
                 stdout=log,
                 stderr=log,
                 env=self._environment(),
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - runs before the lock thread matters: prctl only
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - runs before the lock thread matters: prctl only
             )
         endpoint = self._folder / "endpoint.json"
         try:
@@ -178,7 +160,7 @@ class Supervisor:
                 if self._over.wait(0.02):
                     return True
             if server.poll() is None:
-                _write_private(endpoint, json.dumps(asdict(Endpoint(port, server.pid, self._version, self._binary))))
+                write_private(endpoint, json.dumps(asdict(Endpoint(port, server.pid, self._version, self._binary))))
             while server.poll() is None and not self._over.wait(0.1):
                 pass
             return self._over.is_set()

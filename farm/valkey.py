@@ -6,8 +6,6 @@ it when no user holds ``users.lock`` any more. The server ends with the supervis
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import fcntl
 import importlib.util
 import json
@@ -25,11 +23,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from engine.supervising import end_with_parent, write_private
+
 MAX_SOCKET_PATH = 107  # bytes, sun_path without its NUL
 START_SECONDS = 10.0
 MAX_RESTARTS = 20
-PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,22 +113,6 @@ def configuration(endpoint: Endpoint, data: Path) -> str:
     return "\n".join([*lines, 'save ""', "databases 1", "maxmemory-policy noeviction", "daemonize no", ""])
 
 
-def _write_private(path: Path, text: str) -> None:
-    """Write ``path`` with mode 0600, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.new")
-    with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()
-    with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as stream:
-        stream.write(text)
-    temporary.replace(path)
-
-
-def _end_with_parent() -> None:
-    """In the child before exec: the kernel kills it when the supervisor dies (Linux)."""
-    if sys.platform == "linux":
-        _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 class Supervisor:
     """One server, for as long as somebody uses it."""
 
@@ -182,7 +164,7 @@ class Supervisor:
     def _serve_once(self, endpoint: Endpoint, data: Path) -> bool:
         """Run the server once; True when nobody needs it any more, False when it died."""
         configuration_file = self._folder / "valkey.conf"
-        _write_private(configuration_file, configuration(endpoint, data))
+        write_private(configuration_file, configuration(endpoint, data))
         if endpoint.socket:
             Path(endpoint.socket).unlink(missing_ok=True)
         with (self._folder / "valkey.log").open("ab") as log:
@@ -191,10 +173,10 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - runs before the lock thread matters: prctl only
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - runs before the lock thread matters: prctl only
             )
         try:
-            _write_private(self._folder / "endpoint.json", json.dumps(asdict(endpoint)))
+            write_private(self._folder / "endpoint.json", json.dumps(asdict(endpoint)))
             while server.poll() is None and not self._unused.wait(0.1):
                 pass
             return self._unused.is_set()
