@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,8 +11,9 @@ import pytest
 from agents import deployment
 from agents.apart import Apart, by_size
 from agents.base import RESERVE_BYTES
-from agents.deployment import Blob, BundleFiles, Order
+from agents.deployment import Order
 from engine.contract.errors import TransferError
+from tests.agents.bundles import blob_of, bundle_of, there
 from tests.agents.shellagent import ShellAgent, shell_agent
 
 FILES = {
@@ -37,23 +37,6 @@ def agent(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(ShellAgent, "_send_apart", send)
     with shell_agent(request.param, tmp_path / "device", tmp_path) as made:
         yield made
-
-
-def blob_of(folder: Path, data: bytes, executable: bool = False) -> Blob:
-    sha256 = hashlib.sha256(data).hexdigest()
-    path = folder / f"{sha256[:16]}.host"
-    path.write_bytes(data)
-    return Blob(path, sha256, len(data), executable)
-
-
-def bundle_of(folder: Path, files: dict[str, bytes]) -> BundleFiles:
-    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
-    return BundleFiles(digest, {name: blob_of(folder, data, name.startswith("bin/")) for name, data in files.items()})
-
-
-def there(tmp_path: Path, bundle: BundleFiles) -> dict[str, bytes]:
-    root = tmp_path / "device/bundles" / bundle.digest
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def test_large_and_small_files_end_in_one_bundle_with_their_modes(agent: ShellAgent, tmp_path: Path) -> None:

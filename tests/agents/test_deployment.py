@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from agents.deployment import Blob, BundleFiles, Order, Parcel, Stock, plan, pus
 from agents.local import LocalAgent
 from agents.posixstock import first_wrong, read_stock
 from engine.contract.errors import ConfigError, StorageFull, TransferError
+from tests.agents.bundles import blob_of, bundle_of, there
 from tests.agents.shellagent import shell_agent
 
 MIB = 2**20
@@ -47,23 +48,6 @@ def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
         made = shell_agent(request.param, root, tmp_path)
     with made:
         yield made
-
-
-def blob_of(folder: Path, data: bytes, executable: bool = False) -> Blob:
-    sha256 = hashlib.sha256(data).hexdigest()
-    path = folder / f"{sha256[:16]}.host"
-    path.write_bytes(data)
-    return Blob(path, sha256, len(data), executable)
-
-
-def bundle_of(folder: Path, files: Mapping[str, bytes]) -> BundleFiles:
-    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
-    return BundleFiles(digest, {name: blob_of(folder, data, name.startswith("bin/")) for name, data in files.items()})
-
-
-def there(tmp_path: Path, bundle: BundleFiles) -> dict[str, bytes]:
-    root = tmp_path / "device/bundles" / bundle.digest
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def names(tmp_path: Path, place: str) -> set[str]:
