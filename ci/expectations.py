@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -80,12 +81,25 @@ def find_expectation(root: Path, chip_model: str, case: str, engine: str) -> Exp
     return entry.expectation() if entry.engine == engine else None
 
 
+class _Dumper(yaml.SafeDumper):
+    """As PyYAML's, but text with line breaks that it would fold into spaces (NEL, LS, PS) is written escaped."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = '"' if re.search("[\x85\u2028\u2029]", value) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
 def write_expectation(root: Path, entry: ExpectationFile) -> Path:
     """Write one expectation, visible only when complete; returns its path."""
     path = expectation_path(root, entry.chip_model, entry.case)
     path.parent.mkdir(parents=True, exist_ok=True)
     header = "# Accepted result: reviewed in the pull request that changes it. `lockstep accept` writes this file.\n"
-    text = header + yaml.safe_dump(entry.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+    document = entry.model_dump(mode="json")
+    text = header + yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     part.write_text(text, encoding="utf-8")
     part.rename(path)

@@ -4,7 +4,7 @@ import datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ci.expectations import ExpectationFile, expectation_path, find_expectation, write_expectation
@@ -34,6 +34,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 @given(reason=st.text(min_size=3).map(str.strip).filter(lambda text: len(text) >= 3))
+@example(reason="0\x850")
+@example(reason="a\u2028b\u2029c")
 def test_any_reason_survives_the_file(tmp_path_factory: pytest.TempPathFactory, reason: str) -> None:
     folder = tmp_path_factory.mktemp("reason")
     write_expectation(folder, ENTRY.model_copy(update={"reason": reason}))
