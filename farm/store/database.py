@@ -148,12 +148,7 @@ def _prepare_sqlite(url: URL) -> Path | None:
 
 def _tune_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # we begin transactions ourselves, see _begin_sqlite
-    for pragma in (
-        f"busy_timeout={BUSY_SECONDS * 1000}",
-        "journal_mode=WAL",
-        "synchronous=NORMAL",
-        "foreign_keys=ON",
-    ):
+    for pragma in (f"busy_timeout={BUSY_SECONDS * 1000}", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
@@ -176,7 +171,18 @@ def _migrate(engine: Engine, lock: Path | None) -> None:
         return
     with _alone(engine, lock):
         if _revision(engine) != HEAD:
+            if lock is not None:
+                _keep_log(engine)
             _upgrade(engine)
+
+
+def _keep_log(engine: Engine) -> None:
+    """Let readers and a writer work at once; the file remembers it. Two that ask for it at once fail, both waiting."""
+    connection = engine.raw_connection()
+    try:
+        connection.cursor().execute("PRAGMA journal_mode=WAL").close()
+    finally:
+        connection.close()
 
 
 def _upgrade(engine: Engine) -> None:

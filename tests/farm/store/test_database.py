@@ -10,7 +10,7 @@ from alembic.script import ScriptDirectory
 from engine.contract.errors import ConfigError, StoreError
 from farm import leases
 from farm.jobs import RunSpec
-from farm.store import Store, create_run
+from farm.store import Store, create_run, database
 from farm.store.database import HEAD, MIGRATIONS
 from farm.store.models import Base, DeviceEventRow, RunRow
 
@@ -38,6 +38,19 @@ def test_many_openers_at_once_migrate_once(fresh_url):
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(open_and_count, range(8))) == [0] * 8
+
+
+def test_the_first_openers_at_once_do_not_refuse_each_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "_upgrade", lambda engine: None)  # the race is before it
+    ready = threading.Barrier(6)
+
+    def open_at_once(path):
+        ready.wait(60)
+        Store(f"sqlite:///{path}").open().close()
+
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(60):  # a race: each round is one chance to lose it
+            list(pool.map(open_at_once, [tmp_path / f"{number}.db"] * 6))
 
 
 def test_writers_at_once_wait_for_each_other(fresh_url):
