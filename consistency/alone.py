@@ -1,4 +1,4 @@
-"""Layers alone on the golden's inputs: what a layer introduces, apart from what it inherits.
+"""Layers alone on a reference's inputs: what a layer introduces, apart from what it inherits.
 
 A layer that fails in the whole model and passes alone only carries on what reached it. A layer that fails alone is a
 culprit wherever it stands, behind other failures too. Where no layer alone explains a failure the error builds up
@@ -7,13 +7,13 @@ over several layers, each within its bound; the largest contributions are named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from consistency import words
 from consistency.judge_layer import LayerJudge
 from consistency.localise import Frontier
-from consistency.records import AloneVerdict, LayerVerdict, ObservedLayer, ReferenceLayer
+from consistency.records import AloneVerdict, LayerVerdict, Matched, ObservedLayer, ReferenceLayer
 from consistency.thresholds import Profile
 
 #: How many contributions to an error that builds up are named.
@@ -25,10 +25,9 @@ def judge_alone(
 ) -> dict[str, AloneVerdict]:
     """The verdict of every layer that ran alone, by id. Layers the model lacks are left out.
 
-    A bit-exact profile compares with canonical, whose inputs a layer alone did not have: nothing is judged then.
+    ``alone`` ran on the golden's inputs; with a bit-exact profile on canonical's, whose bits they should have given.
     """
-    if profile.bitexact:
-        return {}
+    on: Matched = "canonical" if profile.bitexact else "golden"
     judge = LayerJudge(profile, {layer.id: layer for layer in order})
     by_id = {layer.id: (index, layer) for index, layer in enumerate(order)}
     verdicts = {}
@@ -38,7 +37,7 @@ def judge_alone(
         index, reference = by_id[observed.id]
         found = judge.judge(reference, index, observed)
         verdicts[observed.id] = AloneVerdict(
-            found.status, found.metrics, found.nonfinite, found.metric, found.measured, found.bound, found.reason
+            found.status, found.metrics, found.nonfinite, found.metric, found.measured, found.bound, found.reason, on
         )
     return verdicts
 
@@ -81,12 +80,17 @@ def _told(
     alone: Mapping[str, AloneVerdict],
 ) -> str:
     """What a failing layer is told by its run alone."""
+    whose = "the golden's" if own.on == "golden" else "canonical's"
+    if not own.ran:
+        return f"its inputs have {whose} bits: it introduces this itself"
     if own.status == "fail":
         behind = name in frontier.inherited
-        text = f"alone on the golden's inputs it fails too{_own_error(own)}: it introduces this itself"
+        text = f"alone on {whose} inputs it fails too{_own_error(own)}: it introduces this itself"
         return f"{text}, besides what it inherits" if behind else text
     if own.status != "pass":
-        return f"alone on the golden's inputs it could not be compared: {own.reason}"
+        return f"alone on {whose} inputs it could not be compared: {own.reason}"
+    if own.on == "canonical":
+        return "alone on canonical's inputs it has canonical's bits: it only inherits"
     text = f"alone on the golden's inputs it is within its bound{_own_error(own)}: it only inherits"
     if name not in frontier.introduced:
         return text
@@ -138,14 +142,17 @@ def _largest(own: AloneVerdict) -> float | None:
 
 
 def wanted(
-    order: Sequence[ReferenceLayer], verdicts: Sequence[LayerVerdict], outputs: Sequence[LayerVerdict]
+    order: Sequence[ReferenceLayer],
+    verdicts: Sequence[LayerVerdict],
+    outputs: Sequence[LayerVerdict],
+    proved: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """The layers worth running alone, most telling first; none when nothing fails.
+    """The layers worth running alone, most telling first; none when nothing fails, none that is ``proved`` already.
 
     The first deviating layers, what they read (an error may have built up there), then the failing layers behind
     them: whether one of those introduces an error of its own is hidden by what it inherits.
     """
-    failing = [layer for layer in (*verdicts, *outputs) if layer.status == "fail"]
+    failing = [layer for layer in (*verdicts, *outputs) if layer.status == "fail" and layer.id not in proved]
     first = [layer.id for layer in failing if layer.introduced]
     known = {layer.id: layer for layer in order}
     before = [name for layer in first for name in known[layer].inputs if name in known]

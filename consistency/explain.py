@@ -75,7 +75,8 @@ def _failures(findings: Findings) -> list[str]:
     first = [judged[name] for name in findings.first if name in judged]
     if first:
         failing = [layer for layer in findings.layers if layer.status == "fail" and layer.id not in findings.first]
-        parts.append(first[0].reason + words.inherited(sum(1 for layer in failing if not layer.introduced)))
+        bare = sum(1 for layer in findings.layers if layer.behind is not None)
+        parts.append(first[0].reason + words.inherited(sum(1 for layer in failing if not layer.introduced), bare))
         if len(first) > 1:
             parts.append("other first deviating layers: " + ", ".join(f"`{layer.id}`" for layer in first[1:]))
         if own := [f"{layer.op} `{layer.id}`" for layer in failing if layer.introduced]:
@@ -95,7 +96,8 @@ def _failures(findings: Findings) -> list[str]:
 
 
 def _fails_alone(layer: LayerVerdict) -> bool:
-    return layer.alone is not None and layer.alone.status == "fail"
+    """By a run of its own: in a whole model that looking changes, what its inputs held proves nothing."""
+    return layer.alone is not None and layer.alone.ran and layer.alone.status == "fail"
 
 
 def _gaps(findings: Findings) -> list[str]:

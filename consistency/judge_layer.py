@@ -13,6 +13,9 @@ from consistency.pairing import describe_mismatch
 from consistency.records import LayerStatus, LayerVerdict, Metrics, ObservedLayer, ReferenceLayer, RuleOutcome, Stats
 from consistency.thresholds import Profile, judge
 
+#: The reason of a layer that was seen and could not be compared for want of numbers.
+UNMEASURED = "no reference has this digest, and no statistics came back"
+
 
 @dataclass(frozen=True)
 class LayerJudge:
@@ -38,7 +41,7 @@ class LayerJudge:
             return self._exact(blank, reference, found)
         if found.nonfinite != reference.nonfinite:
             return self._nonfinite(blank, reference, observed, found)
-        return replace(blank, reason="no reference has this digest, and no statistics came back")
+        return replace(blank, reason=UNMEASURED)
 
     def _mismatch(self, reference: ReferenceLayer, observed: ObservedLayer) -> tuple[str, str] | None:
         if not self.profile.accepts_dtype(reference.dtype, observed.dtype):

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from consistency.alone import attach, judge_alone
-from consistency.judge_layer import LayerJudge, unseen
+from consistency.fed import fed_alike
+from consistency.judge_layer import UNMEASURED, LayerJudge, unseen
 from consistency.localise import Frontier, frontier_of, topological
 from consistency.pairing import Pairing, pair, reused_buffers
 from consistency.records import Coverage, LayerVerdict, ObservedLayer, ReferenceLayer
@@ -49,7 +50,8 @@ def judge_layers(
     verdicts = _without_reused(order, verdicts, pairing)
     frontier = frontier_of(order, {verdict.id for verdict in verdicts if verdict.status == "fail"})
     marked = _marked(verdicts, frontier, base)
-    own = judge_alone(profile, order, alone)
+    own = fed_alike(profile, order, marked, pairing) | judge_alone(profile, order, alone)
+    marked = _behind(order, marked, frontier)
     return JudgedLayers(attach(order, marked, frontier, own) if own else marked, frontier, pairing)
 
 
@@ -110,6 +112,30 @@ def _without_reused(
         else verdict
         for verdict in verdicts
     ]
+
+
+def _behind(
+    order: Sequence[ReferenceLayer], verdicts: tuple[LayerVerdict, ...], frontier: Frontier
+) -> tuple[LayerVerdict, ...]:
+    """Says of layers that were not measured which failing layer they lie behind."""
+    bare = {verdict.id for verdict in verdicts if verdict.status == "not_compared" and verdict.reason == UNMEASURED}
+    if not bare or not frontier.introduced:
+        return verdicts
+    source: dict[str, str] = {name: name for name in frontier.introduced}
+    for layer in order:
+        above = next((source[name] for name in layer.inputs if name in source), None)
+        if above is not None:
+            source.setdefault(layer.id, above)
+    return tuple(
+        replace(
+            verdict,
+            behind=source[verdict.id],
+            reason=f"behind `{source[verdict.id]}`: it has other bits too, and was not measured",
+        )
+        if verdict.id in bare and verdict.id in source
+        else verdict
+        for verdict in verdicts
+    )
 
 
 def _marked(verdicts: Sequence[LayerVerdict], frontier: Frontier, base: Mapping[str, str]) -> tuple[LayerVerdict, ...]:

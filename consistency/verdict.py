@@ -265,7 +265,7 @@ def _how_layers_were_seen(findings: Findings) -> str:
     if findings.direct is not None:
         seen = sum(1 for layer in failing if layer.id in findings.direct)
         text += f"; dumped a few at a time, {seen} of {len(failing)} layers beyond bounds leave the result as it is"
-    alone = sum(1 for layer in findings.layers if layer.alone is not None)
+    alone = sum(1 for layer in findings.layers if layer.alone is not None and layer.alone.ran)
     if alone:
         text += f"; {alone} layers were judged alone on the golden's inputs"
     return text

@@ -69,11 +69,14 @@ def not_exact(name: str, op: str, metrics: Metrics | None, dtype: str, *, canoni
     return text + (f", the worst by {ulps} ULP ({number(metrics.max_abs)})" if ulps is not None else "")
 
 
-def inherited(count: int) -> str:
-    """How many later layers carry the error on."""
-    if count == 0:
-        return ""
-    return f"; {count} later layer{'s inherit' if count > 1 else ' inherits'} it"
+def inherited(count: int, unmeasured: int = 0) -> str:
+    """How many later layers carry the error on, and how many behind it have other bits and no numbers."""
+    parts = []
+    if count:
+        parts.append(f"{count} later layer{'s inherit' if count > 1 else ' inherits'} it")
+    if unmeasured:
+        parts.append(f"{unmeasured} more behind it {'have' if unmeasured > 1 else 'has'} other bits and no numbers")
+    return "; " + ", ".join(parts) if parts else ""
 
 
 def closest(layers: Sequence[LayerVerdict]) -> str:

@@ -8,12 +8,14 @@ from typing import Any
 
 from agents.deployment import Blob
 from consistency.records import ReferenceLayer
+from consistency.thresholds import profile
 from engine.contract.errors import RunnerError, UnsupportedError
 from engine.contract.request import GoldenTensor, Request
 from engine.contract.result import LayerRecord, Result
 from engine.contract.trace import Trace, TraceLayer
+from farm.choosing import Budget
 from farm.evidence import observed_layers, observed_outputs, reference_layers
-from farm.isolation import orders, suspects
+from farm.isolation import Suspects, orders, suspects
 from farm.looking import Seen, changed_by_looking, look_again, undisturbed
 from farm.runnercall import RunnerCall
 
@@ -25,7 +27,7 @@ class Closer:
     """What the farm asks beyond the first calls, when layers or outputs are beyond their bounds.
 
     ``request`` is the request of the first call; ``golden_file`` gives a layer's golden as requests have it;
-    ``sent`` the sha256 of golden tensors that the device has already.
+    ``budget`` what may still travel, ``sent`` the sha256 of golden tensors that the device has already.
     """
 
     call: RunnerCall
@@ -33,6 +35,7 @@ class Closer:
     canonical: Trace | None
     request: Request
     golden_file: GoldenFile
+    budget: Budget
     sent: set[str] = field(default_factory=set)
     trouble: str = ""
 
@@ -40,7 +43,8 @@ class Closer:
         self, result: Result, layers: tuple[LayerRecord, ...], outputs: list[dict[str, Any]]
     ) -> tuple[tuple[LayerRecord, ...], dict[str, Any]]:
         """The layers, those seen better replaced; and what goes into the answer: ``alone``, ``looked``, ``trouble``."""
-        names = self._suspects(result, layers, outputs)
+        found = self._suspects(result, layers, outputs)
+        names = found.names
         seen: Seen | None = None
         alone: tuple[LayerRecord, ...] = ()
         if names:
@@ -49,7 +53,7 @@ class Closer:
                     seen = self._few_at_a_time(result, layers, names)
                     layers = tuple(seen.direct.get(layer.id, layer) for layer in layers)
                 if self.call.job.bundle.level >= 2:
-                    alone = self._alone(names)
+                    alone = self._alone(found)
             except (RunnerError, UnsupportedError) as error:  # what was measured before stays; this says why no more
                 self.trouble = error.message
         looked = None if seen is None else {"direct": sorted(seen.direct), "calls": seen.calls}
@@ -57,7 +61,7 @@ class Closer:
 
     def _suspects(
         self, result: Result, layers: Sequence[LayerRecord], outputs: Sequence[Mapping[str, Any]]
-    ) -> tuple[str, ...]:
+    ) -> Suspects:
         answer = {
             "layers": [asdict(layer) for layer in layers],
             "outputs": outputs,
@@ -65,7 +69,12 @@ class Closer:
         }
         level = min(self.call.job.bundle.level, 1)
         return suspects(
-            self.call.job.profile, self._reference(), observed_layers(answer), observed_outputs(answer), level
+            self.call.job.profile,
+            self._reference(),
+            observed_layers(answer),
+            observed_outputs(answer),
+            level,
+            disturbed=changed_by_looking(result),
         )
 
     def _reference(self) -> tuple[ReferenceLayer, ...]:
@@ -105,14 +114,21 @@ class Closer:
         if undisturbed(again, plain):
             seen.direct.update((layer.id, layer) for layer in again.layers if layer.id in bare)
 
-    def _alone(self, names: Sequence[str]) -> tuple[LayerRecord, ...]:
-        """The layers that ran alone on the golden's inputs, with statistics against the golden's result."""
-        made = orders(self.golden, self.call.job.inputs, names, self.sent)
+    def _alone(self, found: Suspects) -> tuple[LayerRecord, ...]:
+        """The layers that ran alone on the golden's inputs, with statistics against the golden's result.
+
+        Where bits decide they run on canonical's inputs; their digests are all that is asked for.
+        """
+        exact = profile(self.call.job.profile).bitexact
+        source = self.canonical if exact else self.golden
+        if source is None:
+            return ()
+        made = orders(source, self.call.job.inputs, found, self.sent, self.budget, measured=not exact)
         if not made.isolated:
             return ()
         self._send(made.blobs.values())
         by_id = self.golden.by_id()
-        golden = {name: self.golden_file(by_id[name])[0] for name in made.isolated}
+        golden = {} if exact else {name: self.golden_file(by_id[name])[0] for name in made.isolated}
         result = self.call.call(
             replace(self.request, passes=(), iterations=1, expected={}, golden=golden, isolated=made.isolated)
         )

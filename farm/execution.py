@@ -18,6 +18,7 @@ import numpy as np
 from agents.deployment import Blob
 from consistency.metrics import count_nonfinite
 from consistency.metrics.measure import measure
+from consistency.records import ObservedLayer
 from consistency.thresholds import absolute_bound, profile
 from engine.contract.dtypes import ITEM_SIZES, decode
 from engine.contract.errors import ModelError, RunnerNonsense
@@ -27,9 +28,10 @@ from engine.contract.trace import Trace, TraceLayer
 from engine.digest import file_sha256
 from farm import kernel
 from farm.casejob import CaseJob
+from farm.choosing import Budget, Seen
 from farm.closer import Closer
 from farm.config import validate
-from farm.evidence import reference_layers
+from farm.evidence import observed_layers, observed_outputs, reference_layers
 from farm.interrupt import interruptible
 from farm.runnercall import RunnerCall, job_name, make_agent
 from farm.sharing import load_trace, localise
@@ -72,6 +74,7 @@ class Measurement:
         self.canonical = load_trace(job.canonical, job.canonical_files, blobs) if job.canonical else None
         self.expected = self._expected()
         self.sent: set[str] = set()
+        self.budget = Budget(0.0)
         kernel.install()
 
     def run(self) -> dict[str, Any]:
@@ -79,10 +82,12 @@ class Measurement:
         request = self._request()
         result = self.call.call(request)
         outputs = self._outputs(result)
-        layers = self._with_stats(result)
+        traffic = self.call.agent.traffic
+        self.budget = Budget.of(self.golden, traffic.to_device + traffic.from_device)
+        layers = self._with_stats(result, outputs)
         if self.job.role != "head" or self.job.bundle.level < 1:
             return self._answer(result, layers, outputs)
-        closer = Closer(self.call, self.golden, self.canonical, request, self._golden_file, self.sent)
+        closer = Closer(self.call, self.golden, self.canonical, request, self._golden_file, self.budget, self.sent)
         layers, more = closer.look(result, layers, outputs)
         return self._answer(result, layers, outputs) | more
 
@@ -136,24 +141,55 @@ class Measurement:
             profile(self.job.profile), reference_layers(replace(self.golden, layers=(layer,)), None)[0]
         )
 
-    def _with_stats(self, result: Result) -> tuple[LayerRecord, ...]:
+    def _with_stats(self, result: Result, outputs: list[dict[str, Any]]) -> tuple[LayerRecord, ...]:
+        """The layers of the first call, with statistics where no digest matches (see ``farm.choosing``)."""
         golden = self.golden.by_id()
+        known = [layer for layer in result.layers if layer.id in golden]
+        differing = {layer.id: golden[layer.id] for layer in known if layer.digest not in self.expected[layer.id]}
         unknown = {
-            layer.id: golden[layer.id]
-            for layer in result.layers
-            if layer.id in golden and layer.digest not in self.expected[layer.id] and _alike(layer, golden[layer.id])
+            layer.id: golden[layer.id] for layer in known if layer.id in differing and _alike(layer, golden[layer.id])
         }
         if not unknown:
             return result.layers
+        seen = Seen(
+            rules=self.job.profile,
+            reference=reference_layers(self.golden, self.canonical),
+            differing=frozenset(differing),
+            measurable=frozenset(unknown),
+            outputs=self._observed_outputs(result, outputs),
+        )
+        sizes = {name: layer.nbytes for name, layer in unknown.items()}
+        matched = {layer.id: len(self.expected[layer.id]) > 1 for layer in known if layer.id not in differing}
+        first = seen.first_choice(matched, sizes, self.budget)
+        layers = self._measured(result, result.layers, {name: unknown[name] for name in unknown if name in first})
+        if len(first) == len(unknown):
+            return layers
+        observed = observed_layers({"layers": [asdict(layer) for layer in layers]})
+        rest = seen.second_choice(observed, first)
+        return self._measured(result, layers, {name: unknown[name] for name in unknown if name in rest})
+
+    @staticmethod
+    def _observed_outputs(result: Result, outputs: list[dict[str, Any]]) -> tuple[ObservedLayer, ...]:
+        return observed_outputs({"outputs": outputs, "effective": asdict(result.effective)})
+
+    def _measured(
+        self, result: Result, layers: tuple[LayerRecord, ...], unknown: dict[str, TraceLayer]
+    ) -> tuple[LayerRecord, ...]:
+        """``layers`` with the statistics of ``unknown``, one call; the host measures for a runner that cannot."""
+        if not unknown:
+            return layers
         wanted = {layer.id: self._golden_file(layer) for layer in unknown.values()}
         blobs = [blob for _, blob in wanted.values()]
         self.call.agent.send_blobs(blobs, self.call.guard)
         self.sent |= {blob.sha256 for blob in blobs}
         request = replace(
-            self._request(), passes=("instrumented",), golden={layer: tensor for layer, (tensor, _) in wanted.items()}
+            self._request(),
+            passes=("instrumented",),
+            expected={name: self.expected[name] for name in unknown},
+            golden={layer: tensor for layer, (tensor, _) in wanted.items()},
         )
         again = self.call.call(request)
-        measured = self._merge(result, again, unknown)
+        measured = self._merge(replace(result, layers=layers), again, unknown)
         missing = [layer for layer in measured if layer.id in unknown and layer.stats is None]
         return self._measure_here(measured, missing, unknown, request) if missing else measured
 

@@ -1,4 +1,4 @@
-"""Which layers of a failing case run alone on the golden's inputs, within a bound on the bytes that travel."""
+"""Which layers of a failing case run alone on a reference's inputs, within a bound on the bytes that travel."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from engine.contract.request import TensorFile
 from engine.contract.trace import Trace
 from engine.digest import file_sha256
 from farm.casejob import InputRef
+from farm.choosing import Budget
 
 #: Most layers that run alone in one case.
 MAX_LAYERS = 64
-#: Most bytes that travel for it, as a share of the case's layers; the first deviating layer is always run.
-MAX_SHARE = 0.05
 
 
 @dataclass
@@ -29,53 +28,69 @@ class Orders:
     blobs: dict[str, Blob] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Suspects:
+    """The layers worth a closer look, most telling first; ``must`` runs whatever travels for it."""
+
+    names: tuple[str, ...] = ()
+    must: str | None = None
+
+
 def suspects(
     profile_name: str,
     reference: Sequence[ReferenceLayer],
     observed: Sequence[ObservedLayer],
     outputs: Sequence[ObservedLayer],
     level: int,
-) -> tuple[str, ...]:
-    """The layers worth a closer look, most telling first; none when the case is within its bounds."""
+    *,
+    disturbed: bool,
+) -> Suspects:
+    """What is worth a closer look; nothing when the case is within its bounds.
+
+    A layer that was fed a reference's bits is proved already, unless looking at the layers ``disturbed`` the result.
+    """
     rules = profile(profile_name)
     layers = judge_layers(rules, reference, observed, outputs, level, {})
-    return wanted(reference, layers.layers, judge_outputs(rules, reference, outputs, {}).layers)
+    proved = {verdict.id for verdict in layers.layers if verdict.alone is not None} if not disturbed else set()
+    names = wanted(reference, layers.layers, judge_outputs(rules, reference, outputs, {}).layers, proved)
+    first = next((name for name in layers.frontier.introduced if name not in proved), None)
+    return Suspects(names, first)
 
 
-def orders(golden: Trace, inputs: Iterable[InputRef], names: Sequence[str], there: Iterable[str]) -> Orders:
-    """What to ask for ``names``, best first; ``there`` are the sha256 of blobs the device has already.
+def orders(
+    source: Trace, inputs: Iterable[InputRef], found: Suspects, there: Iterable[str], budget: Budget, *, measured: bool
+) -> Orders:
+    """What to ask for ``found``, best first, on the inputs of the trace ``source``.
 
-    Its inputs and its own golden tensor travel. A layer for which that would take more than the bound is left out,
-    except the first one; so is one that reads nothing, or what is neither a layer nor an input.
+    ``there`` are the sha256 of blobs the device has already. A layer's inputs travel and, if it is to be ``measured``
+    there, its own tensor. A layer for which that would take more than is left of ``budget`` is
+    left out, except the one that must run; so is one that reads nothing, or what is neither a layer nor an input.
     """
     made, held = Orders(), set(there)
-    budget = MAX_SHARE * sum(layer.nbytes for layer in golden.layers)
-    layers = golden.by_id()
+    layers = source.by_id()
     given = {entry.name: entry for entry in inputs}
-    for name in names[:MAX_LAYERS]:
-        sources = layers[name].inputs
-        if not sources or any(source not in layers and source not in given for source in sources):
+    for name in found.names[:MAX_LAYERS]:
+        read = layers[name].inputs if name in layers else ()
+        if not read or any(other not in layers and other not in given for other in read):
             continue
-        files = {source: _file(golden, given, source) for source in sources}
-        own = _file(golden, given, name)[1]
-        needed = [own, *(blob for _, blob in files.values())]
+        files = {other: _file(source, given, other) for other in read}
+        own = [_file(source, given, name)[1]] if measured else []
+        needed = [*own, *(blob for _, blob in files.values())]
         extra = {blob.sha256: blob for blob in needed if blob.sha256 not in held}
-        cost = sum(blob.size for blob in extra.values())
-        if made.isolated and cost > max(0.0, budget):
+        if not budget.affords(sum(blob.size for blob in extra.values()), must=name == found.must):
             continue
-        budget -= cost
         held |= set(extra)
         made.blobs |= extra
-        made.isolated[name] = {source: file for source, (file, _) in files.items()}
+        made.isolated[name] = {other: file for other, (file, _) in files.items()}
     return made
 
 
-def _file(golden: Trace, given: Mapping[str, InputRef], name: str) -> tuple[TensorFile, Blob]:
+def _file(source: Trace, given: Mapping[str, InputRef], name: str) -> tuple[TensorFile, Blob]:
     if name in given:
         entry = given[name]
         file = TensorFile(name, entry.dtype, entry.shape, f"../../blobs/{entry.file.sha256}", entry.file.sha256)
         return file, entry.file.blob()
-    layer = golden.by_id()[name]
-    path = golden.tensor_path(layer)
+    layer = source.by_id()[name]
+    path = source.tensor_path(layer)
     blob = Blob(path, file_sha256(path), path.stat().st_size)
     return TensorFile(name, layer.dtype, layer.shape, f"../../blobs/{blob.sha256}", blob.sha256), blob

@@ -46,7 +46,11 @@ class RuleOutcome:
 
 @dataclass(frozen=True)
 class AloneVerdict:
-    """What one layer gave alone on the golden's inputs: the error it introduces, judged like any layer."""
+    """What one layer gave on a reference's inputs: the error it introduces, judged like any layer.
+
+    ``on`` names the reference whose inputs it had; ``ran`` tells a layer that ran alone on them from one that had them
+    in the whole model already.
+    """
 
     status: LayerStatus
     metrics: Metrics | None
@@ -55,6 +59,8 @@ class AloneVerdict:
     measured: float | None
     bound: float | None
     reason: str
+    on: Matched = "golden"
+    ran: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,8 @@ class LayerVerdict:
     ``metric``, ``measured``, ``bound`` and ``would_pass`` belong to the rule that decided (the worst one);
     ``introduced`` marks a layer to blame, a failing layer without it inherits: with ``alone`` evidence the layer
     that fails by itself, otherwise the first deviating one. ``changed`` tells whether the digest differs from base
-    or accepted (``None``: nothing to compare with).
+    or accepted (``None``: nothing to compare with). ``behind`` names the failing layer that a layer lies behind of
+    which only the digest is known.
     """
 
     id: str
@@ -84,6 +91,7 @@ class LayerVerdict:
     observed: ObservedLayer | None = None
     base_digest: str | None = None
     alone: AloneVerdict | None = None
+    behind: str | None = None
 
 
 @dataclass(frozen=True)

@@ -89,10 +89,20 @@ def test_without_evidence_the_words_stay_as_they_were():
     assert "alone" not in verdict.reason + "".join(layer.reason for layer in verdict.layers)
 
 
-def test_a_bit_exact_profile_takes_no_evidence_from_other_inputs():
-    verdict = verdict_of((0, 0, 5, 5, 5), (("l2", 5),), name="bitexact")
-    assert all(layer.alone is None for layer in verdict.layers)
-    assert judge_alone(profile("bitexact"), reference_of(GOLDEN), alone(("l2", 5))) == {}
+def exactly(name: str, by: float):
+    """A layer alone on canonical's inputs (here: the golden's), of which only the digest came back."""
+    node = next(node for node in GOLDEN if node.id == name)
+    return replace(observe(noisy(node, by), node, 0.0), stats=None)
+
+
+def test_a_bit_exact_profile_judges_what_ran_alone_by_its_bits():
+    verdict = judge_case(
+        evidence_of(trace(0, 0, 5, 5, 5), GOLDEN, name="bitexact", alone=(exactly("l3", 0.0), exactly("l4", 1.0)))
+    )
+    assert [layer.introduced for layer in verdict.layers] == [False, False, True, False, True]
+    assert "its inputs have canonical's bits: it introduces this itself" in verdict.reason
+    assert "alone on canonical's inputs it has canonical's bits: it only inherits" in layers_of(verdict)["l3"].reason
+    assert "alone on canonical's inputs it fails too: it introduces this itself" in layers_of(verdict)["l4"].reason
 
 
 def test_a_layer_the_model_lacks_is_no_evidence():

@@ -29,7 +29,7 @@ def test_a_failure_names_the_layer_and_those_that_inherit():
     assert verdict.status == "fail"
     assert verdict.first_deviating == ("l1",)
     assert verdict.reason.startswith("Conv `l1` differs from the golden by 0.3 (bound ")
-    assert verdict.reason.endswith("; 2 later layers inherit it")
+    assert verdict.reason.endswith("it introduces this itself; 2 later layers inherit it")
     assert [layer.introduced for layer in verdict.layers] == [False, True, False, False]
     assert (verdict.worst.layer, verdict.worst.metric) == ("l1", "max_abs")
     assert verdict.worst.would_pass == pytest.approx(0.3, rel=1e-5)

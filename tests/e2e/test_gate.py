@@ -48,6 +48,9 @@ def test_a_broken_layer_is_named_on_every_chip(bench: Bench) -> None:
     rows = pq.read_table(done.out / "latest" / "layers.parquet").to_pylist()
     alone = {row["layer"]: row for row in rows if row["device"] == "cortex-a9" and row["alone"]}
     assert alone[layer]["introduced_max_abs"] > 1.0
+    for entry in done.verdict["cases"]:
+        moved = entry["traffic"]["to_device"] + entry["traffic"]["from_device"]
+        assert 0 < moved <= 0.05 * entry["traffic"]["layer_bytes"], "one bad layer moves at most 5 % of the layers"
     later = [row for name, row in alone.items() if name != layer]
     assert len(later) > 3, "what lies behind it runs alone too"
     assert all(row["alone"] == "pass" and not row["introduced"] for row in later)
@@ -74,6 +77,10 @@ def test_every_kind_of_fault_is_caught_or_refused(bench: Bench, fault: str, word
     entry = done.case("vad-speech", "x86-64-v3")
     assert entry["first_deviating_layer"] == layer
     assert words in entry["reason"]
+    rows = pq.read_table(done.out / "latest" / "layers.parquet").to_pylist()
+    own = next(4 * (row["count"] or 0) for row in rows if row["layer"] == layer)
+    whole, moved = (entry["traffic"]["layer_bytes"], entry["traffic"]["to_device"] + entry["traffic"]["from_device"])
+    assert moved <= max(0.05 * whole, own + 0.02 * whole), "5 %, or the bad layer itself where that alone is more"
 
 
 def test_an_engine_that_is_not_ours_passes_unchanged(bench: Bench) -> None:

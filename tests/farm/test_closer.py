@@ -11,6 +11,7 @@ from engine.contract.request import GoldenTensor, ModelFile, Request
 from engine.contract.result import Effective, LayerRecord, PassRecord, RawStats, Result, RunnerInfo
 from engine.digest import file_sha256, tensor_digest
 from engine.models.golden import golden_trace
+from farm.choosing import Budget
 from farm.closer import Closer
 from tests.farm.test_isolation import model
 
@@ -70,7 +71,7 @@ def look(tmp_path):
             blob = SimpleNamespace(sha256=file_sha256(files[layer.id]), size=layer.nbytes)
             return GoldenTensor(blob.sha256, layer.dtype, layer.shape, 0.1), blob
 
-        return call, *Closer(call, trace, None, request, golden_file).look(answer(layers), layers, [])
+        return call, *Closer(call, trace, None, request, golden_file, Budget(1e9)).look(answer(layers), layers, [])
 
     return run
 
@@ -82,22 +83,27 @@ def test_a_case_within_its_bounds_costs_no_call(look):
     assert all(layer.stats is None for layer in layers)
 
 
-def test_a_failing_layer_runs_alone_on_what_it_reads(look):
-    call, _, more = look(("l2",))
+def test_a_layer_behind_the_failing_one_runs_alone_on_what_it_reads(look):
+    call, _, more = look(("l1", "l2"))
     (asked,) = call.asked
     assert asked.passes == ()
-    assert list(asked.isolated["l2"]) == ["l1"]
-    assert {"l2"} <= set(asked.golden) == set(asked.isolated)
-    assert [entry["id"] for entry in more["alone"]] == list(asked.isolated)
+    assert {name: list(inputs) for name, inputs in asked.isolated.items()} == {"l2": ["l1"]}
+    assert set(asked.golden) == {"l2"}
+    assert [entry["id"] for entry in more["alone"]] == ["l2"]
     assert len(call.sent) == len(set(call.sent)) > 0
 
 
+def test_a_layer_that_read_the_goldens_bits_is_not_run_again(look):
+    call, _, more = look(("l2",))
+    assert (call.asked, call.sent, more["alone"]) == ([], [], [])
+
+
 def test_an_engine_without_layers_alone_is_not_asked(look):
-    call, _, more = look(("l2",), level=1)
+    call, _, more = look(("l1", "l2"), level=1)
     assert (call.asked, more["alone"]) == ([], [])
 
 
 def test_a_runner_that_cannot_do_it_leaves_what_was_measured_and_says_why(look):
-    _, layers, more = look(("l2",), fault=RunnerError("refused: isolated"))
+    _, layers, more = look(("l1", "l2"), fault=RunnerError("refused: isolated"))
     assert next(layer for layer in layers if layer.id == "l2").stats == BAD
     assert (more["alone"], more["trouble"]) == ([], "refused: isolated")

@@ -8,7 +8,8 @@ from onnx import TensorProto, helper
 from engine.digest import file_sha256
 from engine.models.golden import golden_trace
 from farm.casejob import FileRef, InputRef
-from farm.isolation import MAX_LAYERS, MAX_SHARE, orders
+from farm.choosing import Budget
+from farm.isolation import MAX_LAYERS, Suspects, orders
 
 
 def model(count: int) -> onnx.ModelProto:
@@ -40,29 +41,39 @@ def blob_of(golden, name):
     return file_sha256(golden.tensor_path(golden.by_id()[name]))
 
 
-def test_the_first_layer_is_run_whatever_it_costs(case):
+def asked(golden, inputs, names, there=(), left=0.0, *, must=None, measured=True):
+    return orders(golden, inputs, Suspects(tuple(names), must), there, Budget(left), measured=measured)
+
+
+def test_the_layer_that_must_run_is_run_whatever_it_costs(case):
     golden, inputs = case(3)
-    made = orders(golden, inputs, ("l1", "l2"), ())
+    made = asked(golden, inputs, ("l1", "l2"), must="l1")
     assert list(made.isolated) == ["l1", "l2"]  # what l2 reads and gives is there once l1 was sent: they alternate
     assert set(made.isolated["l1"]) == {"l0"}
     assert {blob_of(golden, "l0"), blob_of(golden, "l1")} == set(made.blobs)
+    assert asked(golden, inputs, ("l1", "l2")).isolated == {}
 
 
 def test_a_layer_over_the_budget_is_left_out_and_one_that_costs_nothing_is_not(case):
     golden, inputs = case(3)
-    assert MAX_SHARE * sum(layer.nbytes for layer in golden.layers) < 256
-    made = orders(golden, inputs, ("l1", "y"), ())
+    made = asked(golden, inputs, ("l1", "y"), left=512.0)
     assert list(made.isolated) == ["l1"]
     there = [blob_of(golden, name) for name in ("l2", "y")] + [inputs[0].file.sha256]
-    made = orders(golden, inputs, ("l1", "y"), there)
+    made = asked(golden, inputs, ("l1", "y"), there, left=512.0)
     assert list(made.isolated) == ["l1", "y"]
     assert set(made.isolated["y"]) == {"l2", "x"}
+
+
+def test_where_bits_decide_only_what_is_read_travels(case):
+    golden, inputs = case(3)
+    made = asked(golden, inputs, ("l1",), left=256.0, measured=False)
+    assert set(made.blobs) == {blob_of(golden, "l0")}
 
 
 def test_what_the_device_has_does_not_travel_again(case):
     golden, inputs = case(3)
     there = {blob_of(golden, name) for name in ("l0", "l1")}
-    made = orders(golden, inputs, ("l1",), there)
+    made = asked(golden, inputs, ("l1",), there)
     assert list(made.isolated) == ["l1"]
     assert made.blobs == {}
     assert made.isolated["l1"]["l0"].path == f"../../blobs/{blob_of(golden, 'l0')}"
@@ -72,9 +83,9 @@ def test_the_number_of_layers_is_bounded(case):
     golden, inputs = case(MAX_LAYERS + 10)
     names = [layer.id for layer in golden.layers]
     there = {blob_of(golden, name) for name in names} | {inputs[0].file.sha256}
-    assert len(orders(golden, inputs, names, there).isolated) == MAX_LAYERS
+    assert len(asked(golden, inputs, names, there).isolated) == MAX_LAYERS
 
 
 def test_an_input_nobody_knows_leaves_the_layer_out(case):
     golden, _ = case(2)
-    assert orders(golden, (), ("l0",), ()).isolated == {}
+    assert asked(golden, (), ("l0",), must="l0").isolated == {}
