@@ -25,7 +25,6 @@ class Engine:
     """The engine's files below ``folder``; ``digest`` is that of the right answer, ``other`` of a regressed one."""
 
     folder: Path
-    chaos: Path
     digest: str = field(init=False)
     other: str = field(init=False)
 
@@ -53,8 +52,8 @@ class Engine:
         trace.tensor_path(layer).write_bytes(right.tobytes())
         trace.save()
 
-    def job(self, case: str, device: Device, *, regressed: bool, seconds: float) -> dict[str, Any]:
-        """What one job carries."""
+    def job(self, case: str, device: Device, chaos: str, *, regressed: bool, seconds: float) -> dict[str, Any]:
+        """What one job carries; ``chaos`` is where its runner meets the scenario."""
         names = ["padding.bin", "model.digest", "other.bin", "other.digest", "runner.sh"]
         work = "other" if regressed else "model"
         bundle = BundleRef(
@@ -64,7 +63,7 @@ class Engine:
             digest=hashlib.sha256(work.encode()).hexdigest()[:32],
             files={name: self._file(name) for name in names},
             runner=("/bin/sh", "runner.sh"),
-            env={"CHAOS": str(self.chaos), "DEVICE": device.name, "WORK": work},
+            env={"CHAOS": chaos, "DEVICE": device.name, "WORK": work},
             level=0,
         )
         return CaseJob(

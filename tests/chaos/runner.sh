@@ -4,9 +4,10 @@ here=$(dirname -- "$0")
 job=$(sed 's/.*"job":"\([^"]*\)".*/\1/' request.json)
 model=$(sed 's/.*"model":{[^}]*"path":"\([^"]*\)".*/\1/' request.json)
 log=$CHAOS/$DEVICE.log
-# The kernel drops this lock when the program is gone, however it ends: whoever finds it taken is not alone
+# The kernel drops this lock when the program is gone, however it ends: whoever finds it taken is not alone.
+# mksh keeps its descriptors to itself unless one is named for the command.
 exec 9>>"$CHAOS/$DEVICE.lock"
-flock -n 9 || echo "overlap $job" >>"$log"
+flock -n 9 9>&9 || echo "overlap $job" >>"$log"
 echo "begin $job" >>"$log"
 fault=
 case $job in

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from tests.chaos.world import World
 
 MOMENTS = ("queued", "leasing", "deploying", "running", "collecting", "storing")
-LINKS = ("local", "ssh")
+LINKS = ("local", "ssh", "adb")
+#: A folder of this host has no cable, no power switch and no disk of its own.
+FAR_LINKS = ("ssh", "adb")
 
 
 def nothing(_: World) -> None:
@@ -32,7 +35,8 @@ class Fault:
     when the victim may go on; ``after`` waits for what must have happened before the farm may end. ``ends``: how the
     victim's job ends (pass, infra or crashed), told for each moment where they differ by ``but``. ``controller``: the
     command that drives the run is a process of its own. ``small_disk``: the device has a disk of its own. ``seconds``:
-    how long the victim's runner may take.
+    how long the victim's runner may take. ``kind``: told where two faults are
+    one to a handful.
     """
 
     words: str
@@ -46,6 +50,7 @@ class Fault:
     controller: bool = False
     small_disk: bool = False
     seconds: float = 60.0
+    kind: str = ""
 
     def ending(self, moment: str) -> str:
         """How the victim's job ends when the fault strikes at ``moment``."""
@@ -86,22 +91,24 @@ def all_combinations() -> list[Combination]:
     ]
 
 
+def kinds() -> dict[str, str]:
+    """The kind of each fault; most are a kind of their own."""
+    return {name: fault.kind or name for name, fault in faults().items()}
+
+
 def chosen(count: int, seed: int) -> list[Combination]:
-    """``count`` combinations: every fault first, then whatever covers most pairs that are not yet covered."""
+    """``count`` combinations: every kind of fault, those with least choice first, then what covers most new pairs."""
     left = all_combinations()
     random.Random(seed).shuffle(left)
+    known = kinds()
+    choices = Counter(known[entry.fault] for entry in left)
     picked: list[Combination] = []
     covered: set[tuple[str, str]] = set()
     while left and len(picked) < count:
-        unseen = {entry.fault for entry in left} - {entry.fault for entry in picked}
-        best = max(left, key=lambda entry: (entry.fault in unseen, len(entry.pairs() - covered)))
+        unseen = set(choices) - {known[entry.fault] for entry in picked}
+        rank = {kind: -choices[kind] if kind in unseen else -len(left) for kind in choices}
+        best = max(left, key=lambda entry: (rank[known[entry.fault]], len(entry.pairs() - covered)))
         left.remove(best)
         picked.append(best)
         covered |= best.pairs()
     return sorted(picked)
-
-
-def by_id(ids: Iterable[str]) -> dict[str, Combination]:
-    """Combinations by their id."""
-    known = {entry.id: entry for entry in all_combinations()}
-    return {name: known[name] for name in ids}

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.chaos import checks, table
+from tests.chaos.boards import Phones
 from tests.chaos.scenario import Combination, all_combinations, chosen, faults
 from tests.chaos.world import Evidence, World
 
-pytestmark = [pytest.mark.chaos, pytest.mark.services, pytest.mark.ssh, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.services,
+    pytest.mark.ssh,
+    pytest.mark.adb,
+    pytest.mark.timeout(180),
+]
 
 
 @pytest.fixture(scope="session")
-def undisturbed() -> Callable[[str], Evidence]:
+def phones(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Phones]:
+    started = Phones(tmp_path_factory.mktemp("phones"))
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def undisturbed(phones: Phones) -> Callable[[str], Evidence]:
     """What a run over a link gives when nothing goes wrong; run once for each link."""
     known: dict[str, Evidence] = {}
 
     def run(link: str) -> Evidence:
         if link not in known:
-            with World(link) as world:
+            with World(link, phones) as world:
                 known[link] = world.calm()
             checks.every_job_ends_once(known[link])
             checks.nothing_is_confused(known[link], "pass")
@@ -29,12 +45,12 @@ def undisturbed() -> Callable[[str], Evidence]:
     return run
 
 
-def survive(entry: Combination, undisturbed: Callable[[str], Evidence]) -> None:
+def survive(entry: Combination, undisturbed: Callable[[str], Evidence], phones: Phones) -> None:
     print(f"again: make chaos ARGS=\"-k '{entry.id}'\"")
     table.forget(entry)
     fault = faults()[entry.fault]
     calm = undisturbed(entry.link)
-    with World(entry.link, fault.seconds, fault.small_disk) as world:
+    with World(entry.link, phones, fault.seconds, fault.small_disk) as world:
         evidence = world.run(fault, entry.moment)
         checks.every_job_ends_once(evidence)
         checks.no_late_write(evidence)
@@ -66,10 +82,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("each", every, ids=[entry.id for entry in every])
 
 
-def test_a_handful(some: Combination, undisturbed: Callable[[str], Evidence]) -> None:
-    survive(some, undisturbed)
+def test_a_handful(some: Combination, undisturbed: Callable[[str], Evidence], phones: Phones) -> None:
+    survive(some, undisturbed, phones)
 
 
 @pytest.mark.long
-def test_all(each: Combination, undisturbed: Callable[[str], Evidence]) -> None:
-    survive(each, undisturbed)
+def test_all(each: Combination, undisturbed: Callable[[str], Evidence], phones: Phones) -> None:
+    survive(each, undisturbed, phones)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos import table
-from tests.chaos.scenario import LINKS, MOMENTS, all_combinations, chosen, faults
+from tests.chaos.scenario import LINKS, MOMENTS, all_combinations, chosen, faults, kinds
 
 
 def test_the_page_has_every_fault_and_moment_of_the_code_and_no_other() -> None:
@@ -23,26 +23,30 @@ def test_the_pages_words_are_those_of_its_maker() -> None:
     assert table.PAGE.read_text().startswith(table.HEAD)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_handful_has_every_fault_every_moment_and_every_link(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(10))
+def test_a_handful_has_every_kind_of_fault_and_every_moment_over_every_link(seed: int) -> None:
     picked = chosen(20, seed)
     assert picked == chosen(20, seed)
     assert len(set(picked)) == 20
-    assert {entry.fault for entry in picked} == set(faults())
-    assert {entry.moment for entry in picked} == set(MOMENTS)
-    assert {entry.link for entry in picked} == set(LINKS)
+    known = kinds()
+    assert {known[entry.fault] for entry in picked} == set(known.values())
+    assert {(entry.moment, entry.link) for entry in picked} == {(moment, link) for moment in MOMENTS for link in LINKS}
+
+
+def test_of_faults_that_are_one_to_a_handful_each_has_its_turn() -> None:
+    assert {entry.fault for seed in range(10) for entry in chosen(20, seed)} == set(faults())
 
 
 def test_a_combination_that_was_not_run_is_never_shown_as_survived(
     tmp_path: table.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table, "RESULTS", tmp_path)
-    local, ssh = (entry for entry in all_combinations() if (entry.fault, entry.moment) == ("worker_killed", "running"))
+    links = [entry for entry in all_combinations() if (entry.fault, entry.moment) == ("worker_killed", "running")]
     fault = faults()["worker_killed"]
-    table.record(local, "pass", 1.25)
-    assert table.cell("worker_killed", fault, "running") == table.NOT_RUN
-    table.record(ssh, "pass", 2.25)
-    assert table.cell("worker_killed", fault, "running") == "pass 2.2"
-    table.forget(local)
+    for number, entry in enumerate(links):
+        assert table.cell("worker_killed", fault, "running") == table.NOT_RUN
+        table.record(entry, "pass", 1.25 + number)
+    assert table.cell("worker_killed", fault, "running") == "pass 3.2"
+    table.forget(links[0])
     assert table.cell("worker_killed", fault, "running") == table.NOT_RUN
     assert table.cell("runner_crash", faults()["runner_crash"], "storing") == "–"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,18 +24,21 @@ from farm.session import FarmSession
 from farm.store import Store, attempts_of, create_run, jobs_of
 from farm.store.models import RunRow
 from farm.valkey import read_endpoint
-from tests.agents.sshd import Sshd
+from tests.chaos.boards import Board, Phones, adb_board, ssh_board
 from tests.chaos.engine import Engine
-from tests.chaos.relay import Relay
 from tests.chaos.scenario import Fault
+from tests.chaos.waiting import PATIENCE, wait_until
 
 EXECUTOR = "tests.chaos.executor:execute"
 REPOSITORY = Path(__file__).parents[2]
 #: A lease is ten seconds long in earnest; everything that waits for one is shortened alike.
 LEASE_SECONDS = 5.0
 LOST_MESSAGE_SECONDS = 2.5
-PATIENCE = 60.0
 RUNNER_SECONDS = 60.0
+#: The device that faults are aimed at.
+VICTIMS = "device-0"
+#: What is left for the runner to take, where it sees it; all else is for the executor.
+OF_THE_RUNNER = ("running", "runner")
 
 # What the store itself saw: every change of a job's state and of its result, in order, by the host's real clock.
 WITNESS = (
@@ -85,11 +85,13 @@ class Evidence:
 
 @dataclass
 class World:
-    """``with World(link) as world: evidence = world.run(moment, strike)``."""
+    """``with World(link, phones) as world: evidence = world.run(fault, moment)``; ``phones`` for the link adb."""
 
     link: str
+    phones: Phones | None = None
     seconds: float = RUNNER_SECONDS
     small_disk: bool = False
+    board: Board | None = field(init=False, default=None)
     folder: Path = field(init=False)
     struck: float | None = field(init=False, default=None)
     run_id: str = field(init=False, default="")
@@ -104,9 +106,9 @@ class World:
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self._stack.callback(self._wait_for_silence)
         with self._stack:
+            self.engine = Engine(self.folder / "engine")
+            self.board = self._board()  # before the patch: an adb device is not of this farm alone
             self._patch()
-            self.engine = Engine(self.folder / "engine", self.chaos)
-            self.sshd, self.relay = self._ssh() if self.link == "ssh" else (None, None)
             self.store = self._stack.enter_context(Store(f"sqlite:///{self.state / 'lockstep.db'}", self.clock))
             with self.store.write() as session:
                 for statement in WITNESS:
@@ -136,7 +138,19 @@ class World:
 
     def order(self, name: str, words: str = "") -> None:
         """Leave a file that the executor or the runner takes, once."""
-        (self.chaos / name).write_text(words)
+        place = self.meeting if name in OF_THE_RUNNER else self.chaos
+        (place / name).write_text(words)
+        (place / name).chmod(0o666)
+
+    def device(self) -> Board:
+        """The victim's device, behind a link."""
+        assert self.board is not None
+        return self.board
+
+    @property
+    def meeting(self) -> Path:
+        """Where the victim's runner meets the scenario, as this host sees it."""
+        return self.board.meeting if self.board else self.chaos
 
     def victim(self) -> JobView:
         """The job that the fault is aimed at."""
@@ -148,11 +162,11 @@ class World:
 
     def slot(self) -> int:
         """The process that has the victim, be it before its claim."""
-        told = (self.chaos / "reached").read_text()
+        told = next(path for path in self._reached() if path.exists()).read_text()
         return int(told) if told else int(self.tries()[-1].worker.partition("@")[0])
 
     def processes(self, word: str = "") -> list[int]:
-        """Every process of this farm whose command holds ``word``."""
+        """Every process of this farm whose command holds ``word``, but for its adb server, which may stay a while."""
         marker = f"LOCKSTEP_STATE={self.state}\0".encode()
         found = []
         for entry in Path("/proc").iterdir():
@@ -160,6 +174,8 @@ class World:
                 continue
             try:
                 command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if "agents.adbdaemon" in command:
+                    continue
                 if word in command and (marker in (entry / "environ").read_bytes() or str(self.state) in command):
                     found.append(int(entry.name))
             except OSError:
@@ -213,7 +229,7 @@ class World:
                     fault.after(self)
         finally:
             over.set()
-            (self.chaos / f"{moment}.taken").unlink(missing_ok=True)
+            self._let_go(moment)
             striking.join()
         if faults:
             raise faults[0]
@@ -230,15 +246,24 @@ class World:
 
     def _strike(self, moment: str, fault: Fault, over: threading.Event, faults: list[BaseException]) -> None:
         try:
-            wait_until((self.chaos / "reached").exists, over)
+            wait_until(lambda: any(path.exists() for path in self._reached()), over)
             self.strike_now()
             fault.strike(self)
         except BaseException as error:
             faults.append(error)
         finally:
-            (self.chaos / f"{moment}.taken").unlink(missing_ok=True)
+            self._let_go(moment)
             self._struck.set()
             over.wait()  # what this thread started asked to end with its parent, and that is this thread
+
+    def _reached(self) -> tuple[Path, ...]:
+        """What says, when it is there, that the victim has reached the moment."""
+        return tuple(place / "reached" for place in {self.chaos, self.meeting})
+
+    def _let_go(self, moment: str) -> None:
+        """The victim goes on."""
+        for place in {self.chaos, self.meeting}:
+            (place / f"{moment}.taken").unlink(missing_ok=True)
 
     def _run_apart(self) -> None:
         with (self.folder / "command.log").open("wb") as log:
@@ -255,10 +280,10 @@ class World:
         wait_until(lambda: not self.processes())
 
     def _plan(self) -> str:
-        devices = {name: self._device(name) for name in ("device-0", "device-1")}
+        devices = {name: self._device(name) for name in (VICTIMS, "device-1")}
         plan = [
-            ("victim", "device-0", 0),
-            ("after", "device-0", 1),
+            ("victim", VICTIMS, 0),
+            ("after", VICTIMS, 1),
             ("other", "device-1", 0),
             ("regressed", "device-1", 1),
         ]
@@ -270,6 +295,7 @@ class World:
                 spec=self.engine.job(
                     case,
                     devices[device],
+                    self.board.chaos if device == VICTIMS and self.board else str(self.chaos),
                     regressed=case == "regressed",
                     seconds=self.seconds if case == "victim" else RUNNER_SECONDS,
                 ),
@@ -279,36 +305,21 @@ class World:
         return create_run(self.store, RunSpec(suite="chaos", engine="chaos", command="chaos"), jobs)
 
     def _device(self, name: str) -> Device:
-        link = Link(kind="local")
-        if name == "device-0" and self.sshd is not None and self.relay is not None:
-            where = self.sshd.address
-            known = self.folder / "known_hosts"
-            kind, key = (self.sshd.folder / "host_key.pub").read_text().split()[:2]
-            known.write_text(f"[127.0.0.1]:{self.relay.port} {kind} {key}\n")
-            link = Link(
-                kind="ssh",
-                host="127.0.0.1",
-                port=self.relay.port,
-                user=where.user,
-                key=str(where.key),
-                known_hosts=str(known),
-                folder=str(self.device_folder),
-            )
+        link = self.board.link() if name == VICTIMS and self.board is not None else Link(kind="local")
         return Device(name=name, chip="c", model="m", tier="low", abis=("x86-64",), memory_mb=64, link=link)
 
     @property
     def device_folder(self) -> Path:
-        """Where the victim's device keeps its things, as that device names it."""
-        return self.folder / "board" if self.link == "ssh" else self.state / "devices" / "device-0"
+        """Where the victim's device keeps its things, as this host sees it."""
+        return self.board.folder if self.board else self.state / "devices" / VICTIMS
 
-    def _ssh(self) -> tuple[Sshd, Relay]:
-        (self.folder / "board").mkdir()
-        daemon = Sshd(self.folder / "sshd")
-        if self.small_disk:
-            daemon.prefix = on_a_small_disk(self.folder / "board")
-        self._stack.callback(daemon.stop)
-        daemon.start()
-        return daemon, self._stack.enter_context(Relay(daemon.port))
+    def _board(self) -> Board | None:
+        if self.link == "ssh":
+            return self._stack.enter_context(ssh_board(self.folder, self.chaos, self.small_disk))
+        if self.link == "adb":
+            assert self.phones is not None, "who makes a world with an adb device brings it"
+            return self._stack.enter_context(adb_board(self.phones, self.state, self.small_disk))
+        return None
 
     def _patch(self) -> None:
         patch = self._stack.enter_context(pytest.MonkeyPatch.context())
@@ -328,36 +339,10 @@ class World:
         with self.store.read() as session:
             rows = session.execute(text("SELECT job, before, after, attempts, result, at FROM witness ORDER BY rowid"))
             changes = tuple(Change(*row) for row in rows)
-        logs = {
-            name: tuple((self.chaos / f"{name}.log").read_text().splitlines())
-            for name in ("device-0", "device-1")
-            if (self.chaos / f"{name}.log").exists()
-        }
+        kept = {VICTIMS: self.meeting / f"{VICTIMS}.log", "device-1": self.chaos / "device-1.log"}
+        logs = {name: tuple(path.read_text().splitlines()) for name, path in kept.items() if path.exists()}
         tries = {job.id: attempts_of(self.store, job.id) for job in jobs}
-        rest = [*(self.device_folder / "jobs").glob("*"), *self.device_folder.rglob("*.part")]
-        names = tuple(str(path.relative_to(self.device_folder)) for path in rest)
+        folder = self.device_folder
+        rest = [*(folder / "jobs").glob("*"), *folder.rglob("*.part")]
+        names = tuple(str(path.relative_to(folder)) for path in rest)
         return Evidence(jobs, tries, changes, logs, names, self.struck, self.engine.digest, self.engine.other)
-
-
-def on_a_small_disk(folder: Path) -> tuple[str, ...]:
-    """The start of a command that sees a disk of 96 MB of its own at ``folder``; needs root or user namespaces."""
-    mount = 'mount -t tmpfs -o size=96m,mode=0777 tmpfs "$0" && exec "$@"'
-    if os.getuid() == 0:
-        return ("unshare", "--mount", "--propagation", "private", "sh", "-c", mount, str(folder))
-    me = pwd.getpwuid(os.getuid())
-    back = ("unshare", "--user", f"--map-user={me.pw_uid}", f"--map-group={me.pw_gid}")
-    return ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(folder), *back)
-
-
-def kill(pid: int) -> None:
-    """SIGKILL."""
-    os.kill(pid, signal.SIGKILL)
-
-
-def wait_until(condition: Callable[[], object], over: threading.Event | None = None) -> None:
-    """Return once ``condition`` holds; fails when that does not come, or the run is over first."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        assert over is None or not over.is_set(), "the run ended before the moment came"
-        time.sleep(0.01)

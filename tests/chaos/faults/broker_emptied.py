@@ -3,7 +3,8 @@
 import shutil
 
 from tests.chaos.scenario import Fault
-from tests.chaos.world import World, kill
+from tests.chaos.waiting import kill
+from tests.chaos.world import World
 
 
 def strike(world: World) -> None:

@@ -1,7 +1,8 @@
 """The broker is killed and comes back with its data."""
 
 from tests.chaos.scenario import Fault
-from tests.chaos.world import World, kill
+from tests.chaos.waiting import kill
+from tests.chaos.world import World
 
 
 def strike(world: World) -> None:

@@ -2,4 +2,4 @@
 
 from tests.chaos.scenario import Fault
 
-FAULT = Fault(words="clock jumps forward by an hour", strike=lambda world: world.jump(3600.0))
+FAULT = Fault(words="clock jumps forward by an hour", strike=lambda world: world.jump(3600.0), kind="clock jumps")

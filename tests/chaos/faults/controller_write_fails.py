@@ -7,7 +7,8 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 from tests.chaos.scenario import Fault
-from tests.chaos.world import World, wait_until
+from tests.chaos.waiting import wait_until
+from tests.chaos.world import World
 
 
 def strike(_: World) -> None:

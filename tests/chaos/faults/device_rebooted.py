@@ -1,13 +1,5 @@
 """The device restarts: all that runs there ends, and the link is away for a moment."""
 
-from tests.chaos.scenario import Fault
-from tests.chaos.world import World
+from tests.chaos.scenario import FAR_LINKS, Fault
 
-
-def strike(world: World) -> None:
-    assert world.sshd is not None
-    world.sshd.stop()
-    world.sshd.start()
-
-
-FAULT = Fault(words="device reboots", strike=strike, links=("ssh",))
+FAULT = Fault(words="device reboots", strike=lambda world: world.device().reboot(), links=FAR_LINKS)

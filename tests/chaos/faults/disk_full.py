@@ -4,14 +4,12 @@ from typing import IO
 
 import pytest
 
-from tests.chaos.scenario import Fault
+from tests.chaos.scenario import FAR_LINKS, Fault
 from tests.chaos.world import World
 
 
 def strike(world: World) -> None:
-    assert world.sshd is not None
-    photos = world.sshd.outside(world.device_folder) / "photos"
-    with photos.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+    with (world.device().disk / "photos").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
         fill(file)
 
 
@@ -23,7 +21,7 @@ def fill(file: IO[bytes]) -> None:
 FAULT = Fault(
     words="device disk full",
     strike=strike,
-    links=("ssh",),
+    links=FAR_LINKS,
     small_disk=True,
     ends="infra",
     but=(("collecting", "pass"), ("storing", "pass")),

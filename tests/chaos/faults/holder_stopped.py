@@ -4,7 +4,8 @@ import os
 import signal
 
 from tests.chaos.scenario import Fault
-from tests.chaos.world import World, wait_until
+from tests.chaos.waiting import wait_until
+from tests.chaos.world import World
 
 
 def strike(world: World) -> None:

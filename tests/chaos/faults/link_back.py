@@ -2,16 +2,15 @@
 
 import threading
 
-from tests.chaos.scenario import Fault
+from tests.chaos.scenario import FAR_LINKS, Fault
 from tests.chaos.world import World
 
 AWAY_SECONDS = 3.0
 
 
 def strike(world: World) -> None:
-    assert world.relay is not None
-    world.relay.cut()
-    threading.Timer(AWAY_SECONDS, world.relay.mend).start()
+    world.device().cut()
+    threading.Timer(AWAY_SECONDS, world.device().mend).start()
 
 
-FAULT = Fault(words="link cut, back in 3 s", strike=strike, links=("ssh",))
+FAULT = Fault(words="link cut, back in 3 s", strike=strike, links=FAR_LINKS)

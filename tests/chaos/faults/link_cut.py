@@ -1,12 +1,11 @@
 """The cable is pulled and stays so."""
 
-from tests.chaos.scenario import Fault
-from tests.chaos.world import World
+from tests.chaos.scenario import FAR_LINKS, Fault
 
-
-def strike(world: World) -> None:
-    assert world.relay is not None
-    world.relay.cut()
-
-
-FAULT = Fault(words="link cut for good", strike=strike, links=("ssh",), ends="infra", but=(("storing", "pass"),))
+FAULT = Fault(
+    words="link cut for good",
+    strike=lambda world: world.device().cut(),
+    links=FAR_LINKS,
+    ends="infra",
+    but=(("storing", "pass"),),
+)

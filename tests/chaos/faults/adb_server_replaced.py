@@ -1,0 +1,21 @@
+"""An adb of another version on the host ends our adb server and takes its port (case D7).
+
+Only adb has a server between the farm and its devices.
+"""
+
+from tests.chaos.boards import AdbBoard
+from tests.chaos.scenario import Fault
+from tests.chaos.world import World
+
+
+def adb(world: World) -> AdbBoard:
+    assert isinstance(world.board, AdbBoard)
+    return world.board
+
+
+FAULT = Fault(
+    words="adb server killed by another version, which takes its port",
+    arm=lambda world: adb(world).start_server(),
+    strike=lambda world: adb(world).replace_server(),
+    links=("adb",),
+)
