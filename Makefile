@@ -56,7 +56,7 @@ bench-scale: ## what the farm costs a job with 1,000 scripted devices (minutes);
 	@mkdir -p build/bench
 	@$(BIN)/python bench/farm_scale.py --json build/bench/farm_scale.json $(ARGS)
 
-sensitivity: ## break models on purpose and write docs/sensitivity.md; about ten minutes
+sensitivity: ## break models on purpose and write docs/sensitivity.md; about five minutes
 	@setup/bootstrap.sh test
 	@$(BIN)/lockstep faults run --seed 1 --page docs/sensitivity.md --json build/sensitivity.json $(ARGS)
 

@@ -47,16 +47,16 @@ def cosine(ref: np.ndarray, got: np.ndarray) -> bool:
 
 def cosine_and_rmse(ref: np.ndarray, got: np.ndarray) -> bool:
     """Cosine below 0.99, or a root mean square error above 1 % of the reference's own root mean square."""
-    wide = ref.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
+        wide = ref.astype(np.float64)
         error = np.sqrt(np.mean(np.square(got.astype(np.float64) - wide)))
         size = np.sqrt(np.mean(np.square(wide)))
     return cosine(ref, got) or not error <= MOST_RMSE * size
 
 
 def _cosine(ref: np.ndarray, got: np.ndarray) -> float:
-    a, b = ref.reshape(-1).astype(np.float64), got.reshape(-1).astype(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # a signalling NaN counts as invalid where it is widened
+        a, b = ref.reshape(-1).astype(np.float64), got.reshape(-1).astype(np.float64)
         lengths = float(np.sqrt(_dot(a, a)) * np.sqrt(_dot(b, b)))
         if lengths == 0.0:
             return 1.0 if not (a.any() or b.any()) else 0.0

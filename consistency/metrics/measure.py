@@ -44,6 +44,7 @@ class Measurement:
         return replace(self.stats, over_bound=_measured_stats(self.got, self.ref, bound).over_bound)
 
 
+@np.errstate(invalid="ignore")  # a signalling NaN warns where it is widened; it is counted like any other
 def measure(got: np.ndarray, ref: np.ndarray) -> Measurement:
     """Measure ``got`` against ``ref`` (same shape). ``ValueError`` for what cannot be compared exactly."""
     if got.shape != ref.shape:

@@ -15,6 +15,7 @@ from consistency.tensors.records import Tensor, TensorStatus, TensorVerdict, deq
 from consistency.thresholds import Profile
 
 
+@np.errstate(invalid="ignore")  # a signalling NaN warns where it is widened; it is counted like any other
 def compare_tensors(ref: Tensor, got: Tensor, profile: Profile) -> TensorVerdict:
     """The verdict on ``got``, judged by ``profile``; what cannot be compared is never a pass."""
     for side, tensor in (("reference", ref), ("judged", got)):

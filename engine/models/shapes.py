@@ -180,7 +180,10 @@ def _input_type(info: onnx.ValueInfoProto, shape: tuple[int, ...] | None) -> Ten
         return type_of(info, where)
     kind = info.type.tensor_type
     if kind.HasField("shape"):
-        declared = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim]
+        # exporters of old write -1 for an open dimension
+        declared = [
+            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in kind.shape.dim
+        ]
         matches = len(declared) == len(shape) and all(
             known in (None, given) for known, given in zip(declared, shape, strict=False)
         )

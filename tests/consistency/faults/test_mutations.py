@@ -8,7 +8,8 @@ from consistency.faults import mutated, mutations
 from consistency.tensors import Tensor, compare_tensors
 from consistency.thresholds import profile
 
-KINDS = ["channels_last", "constant", "half_precision", "one_nan", "one_spike", "scaled", "shifted", "zero_tail"]
+KINDS = ["byte_order", "channels_last", "clipped", "constant", "half_precision", "one_nan", "one_spike"]
+KINDS += ["repeated_block", "scaled", "shifted", "transposed", "zero_tail"]
 
 
 def tensor(array: np.ndarray) -> Tensor:
