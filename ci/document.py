@@ -83,7 +83,15 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
         "traffic": {**answer.get("traffic", {}), "layer_bytes": answer.get("layer_bytes", 0)},
         "profile": verdict.profile,
         **{name: answer[name] for name in ("readings", "memory") if answer.get(name)},
+        **_itself(outcome),
     }
+
+
+def _itself(outcome: CaseOutcome) -> dict[str, Any]:
+    """What the device gave when it was compared with itself, and what else is worth a remark; absent when nothing."""
+    again, remarks = outcome.answer.get("again"), outcome.verdict.remarks
+    told = {"runs": len(again), "noise": outcome.answer.get("noise", {})} if again else None
+    return {name: value for name, value in (("itself", told), ("remarks", list(remarks))) if value}
 
 
 def _evidence(outcome: CaseOutcome) -> dict[str, str]:

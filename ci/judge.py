@@ -27,9 +27,9 @@ from engine.contract.errors import RunnerNonsense
 from engine.contract.trace import Trace
 from engine.models.tasks import check_tasks
 from farm.evidence import direct_layers, layers_alone, observed_layers, observed_outputs
-from farm.execution import output_array
 from farm.inventory import Device
 from farm.jobs import JobError, JobView, Role, RunSummary
+from farm.outputs import output_array
 
 RETRIED = "retried"
 """Note: the answer came on another attempt, or from another unit, after an infrastructure fault."""
@@ -159,6 +159,7 @@ class Judge:
             tasks=tasks,
             alone=layers_alone(answer),
             direct=direct_layers(answer),
+            noise=answer.get("noise", {}),
         )
         return judge_case(evidence)
 
@@ -204,13 +205,20 @@ def _earlier(job: JobView, planned: str) -> str:
 
 
 def _plain_runs(answer: Mapping[str, Any], outputs: Sequence[ObservedLayer]) -> tuple[PlainRun, ...]:
-    """Every plain iteration; statistics belong to the iterations that gave the very bytes that came back."""
-    runs = []
+    """Every plain iteration; statistics belong to the iterations that gave the very bytes that came back.
+
+    Those that a device ran to be compared with itself come last, each with its own statistics.
+    """
+    runs, threads = [], answer.get("effective", {}).get("threads", 0)
     for entry in answer["passes"]:
         if entry["kind"] == "plain":
             same = [layer for layer in outputs if entry["outputs"].get(layer.id) == layer.digest]
             stats: dict[str, Stats] = {layer.id: layer.stats for layer in same if layer.stats is not None}
-            runs.append(PlainRun(entry["iteration"], entry["outputs"], stats))
+            runs.append(PlainRun(entry["iteration"], entry["outputs"], stats, threads))
+    last = max((run.iteration for run in runs), default=-1)
+    for number, entry in enumerate(answer.get("again", ()), last + 1):
+        stats = {name: Stats(**values) for name, values in entry["stats"].items()}
+        runs.append(PlainRun(number, entry["outputs"], stats, entry["threads"]))
     return tuple(runs)
 
 

@@ -106,7 +106,8 @@ class RunFolder:
                 for entry in answered
             }
             rules = profile(self.matrix.profile or prepared.case.profile)
-            compared = compare_fleet(seen, self.matrix.references[prepared.case.id], rules)
+            noise = {entry.device.name: entry.answer.get("noise", {}) for entry in answered}
+            compared = compare_fleet(seen, self.matrix.references[prepared.case.id], rules, noise)
             pairs += [PairOutcome(a, b, prepared.case.id, verdict) for (a, b), verdict in compared.items()]
         return pairs
 

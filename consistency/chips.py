@@ -7,6 +7,7 @@ at least ``A - B``. So most pairs are settled without moving a tensor; the rest 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from consistency import words
@@ -25,6 +26,9 @@ from consistency.records import (
 )
 from consistency.thresholds import Bounds, Profile
 
+Noise = Mapping[str, float]
+"""Layer → how far apart the chip's own runs of it are; empty for a chip that repeats itself."""
+
 
 def compare_chips(
     a_layers: Sequence[ObservedLayer],
@@ -40,13 +44,22 @@ def compare_chips(
 
 
 def compare_fleet(
-    chips: Mapping[str, Sequence[ObservedLayer]], reference: Sequence[ReferenceLayer], profile: Profile
+    chips: Mapping[str, Sequence[ObservedLayer]],
+    reference: Sequence[ReferenceLayer],
+    profile: Profile,
+    noise: Mapping[str, Noise] | None = None,
 ) -> dict[tuple[str, str], ChipPairVerdict]:
-    """``compare_chips`` of every two of ``chips``, in their order; each chip is paired with the model once."""
-    order = topological(reference)
+    """``compare_chips`` of every two of ``chips``, in their order; each chip is paired with the model once.
+
+    ``noise`` has the chips that do not repeat themselves: no pair is judged finer than they are.
+    """
+    order, noisy = topological(reference), noise or {}
     bounds = {layer.id: profile.bounds(layer.op, layer.dtype, layer.scale) for layer in order}
     sides = {chip: _side(order, layers) for chip, layers in chips.items()}
-    return {(a, b): _compare(order, sides[a], sides[b], bounds, profile) for a, b in combinations(sides, 2)}
+    return {
+        (a, b): _compare(order, sides[a], sides[b], bounds, profile, (noisy.get(a, {}), noisy.get(b, {})))
+        for a, b in combinations(sides, 2)
+    }
 
 
 _Side = Mapping[str, tuple[ObservedLayer, Match]]
@@ -59,10 +72,15 @@ def _side(order: Sequence[ReferenceLayer], layers: Sequence[ObservedLayer]) -> _
 
 
 def _compare(
-    order: Sequence[ReferenceLayer], a: _Side, b: _Side, bounds: Mapping[str, Bounds | None], profile: Profile
+    order: Sequence[ReferenceLayer],
+    a: _Side,
+    b: _Side,
+    bounds: Mapping[str, Bounds | None],
+    profile: Profile,
+    noise: tuple[Noise, Noise],
 ) -> ChipPairVerdict:
     layers = [
-        _chip_layer(layer, a[layer.id], b[layer.id], bounds[layer.id], profile)
+        _chip_layer(layer, a[layer.id], b[layer.id], bounds[layer.id], profile, _floor(layer.id, noise))
         for layer in order
         if layer.id in a and layer.id in b
     ]
@@ -123,6 +141,7 @@ def _chip_layer(
     b: tuple[ObservedLayer, Match],
     bounds: Bounds | None,
     profile: Profile,
+    floor: float | None,
 ) -> ChipLayer:
     (a_seen, a_match), (b_seen, b_match) = a, b
     if a_seen.digest == b_seen.digest and a_seen.dtype == b_seen.dtype and a_seen.shape == b_seen.shape:
@@ -138,7 +157,28 @@ def _chip_layer(
         return ChipLayer(reference.id, "needs_tensors", None, bounds.max_abs, "statistics of one side are not known")
     if a_stats.nonfinite_mismatch or b_stats.nonfinite_mismatch:
         return ChipLayer(reference.id, "needs_tensors", None, bounds.max_abs, "non-finite values at unknown places")
-    return _triangle(reference.id, a_stats, b_stats, bounds)
+    return _not_finer(_triangle(reference.id, a_stats, b_stats, bounds), a_stats, b_stats, bounds, floor)
+
+
+def _floor(name: str, noise: tuple[Noise, Noise]) -> float | None:
+    """How far apart two chips may be for their own noise alone; ``None`` where one varies by nobody knows how much."""
+    noisy = [own for own in noise if own]
+    return sum(own[name] for own in noisy) if all(name in own for own in noisy) else None
+
+
+def _not_finer(found: ChipLayer, a: Stats, b: Stats, bounds: Bounds, floor: float | None) -> ChipLayer:
+    """A verdict no finer than what the chips differ from themselves."""
+    if found.status == "pass" or floor == 0.0:
+        return found
+    if floor is None:
+        unknown = "one chip does not repeat itself, and how far it varies here is not known"
+        return replace(found, status="needs_tensors", reason=f"{found.reason}; {unknown}")
+    least, most = abs(a.max_abs - b.max_abs), a.max_abs + b.max_abs
+    status = _within(least, most, max(floor, bounds.max_abs))
+    if status != "pass":
+        return replace(found, status=status) if found.status == "fail" else found
+    reason = f"at most {words.number(most)} apart, within own noise ({words.number(floor)})"
+    return replace(found, status="pass", difference=most, reason=reason)
 
 
 def _unlike(

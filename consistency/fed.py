@@ -14,7 +14,7 @@ from consistency.records import AloneVerdict, LayerVerdict, ReferenceLayer
 from consistency.thresholds import Profile
 
 #: Rules that fail for what canonical, which is sound there, has not.
-_OF_KIND = frozenset({"shape", "dtype", "nonfinite", "nonfinite_mismatch"})
+_OF_KIND = frozenset({"shape", "dtype", "nonfinite", "nonfinite_mismatch", "constant"})
 
 
 def fed_alike(

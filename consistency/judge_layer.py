@@ -11,7 +11,7 @@ from consistency.matching import Match, match
 from consistency.metrics.summary import metrics_from_stats
 from consistency.pairing import describe_mismatch
 from consistency.records import LayerStatus, LayerVerdict, Metrics, ObservedLayer, ReferenceLayer, RuleOutcome, Stats
-from consistency.thresholds import Profile, judge
+from consistency.thresholds import Bounds, Profile, judge
 
 #: The reason of a layer that was seen and could not be compared for want of numbers.
 UNMEASURED = "no reference has this digest, and no statistics came back"
@@ -99,6 +99,10 @@ class LayerJudge:
                 else f"statistics cover {stats.count} of {prod(reference.shape)} elements"
             )
             return replace(_blank(reference, index, observed, found), reason=reason)
+        if constant := _constant(reference, observed, stats, bounds):
+            blank = _blank(reference, index, observed, found)
+            metrics = metrics_from_stats(stats, reference.scale)
+            return replace(blank, status="fail", metrics=metrics, metric="constant", reason=constant)
         outcomes = judge(stats, bounds)
         decisive = next((outcome for outcome in outcomes if not outcome.passed), outcomes[1])
         metrics = metrics_from_stats(stats, reference.scale)
@@ -138,6 +142,21 @@ def _blank(reference: ReferenceLayer, index: int, observed: ObservedLayer, found
 def unseen(reference: ReferenceLayer, index: int, status: LayerStatus, reason: str) -> LayerVerdict:
     """The verdict of a layer of which nothing was seen."""
     return LayerVerdict(reference.id, index, reference.op, status, reason=reason)
+
+
+def _constant(reference: ReferenceLayer, observed: ObservedLayer, stats: Stats, bounds: Bounds) -> str:
+    """Before any tolerance: a device that always answers the same is broken, however small the answers.
+
+    A golden that varies by no more than what is rounding anyway is as good as constant.
+    """
+    span = observed.constant_span
+    floor = bounds.atol if reference.dtype.startswith(("float", "bfloat")) else bounds.max_abs
+    if span is None or span <= floor or not stats.differing or reference.nonfinite.total:
+        return ""
+    return (
+        f"{reference.op} `{reference.id}` has constant output: all {stats.count} elements are "
+        f"{words.number(stats.worst_got)} where the golden's range over {words.number(span)}"
+    )
 
 
 def _metrics(stats: Stats | None, reference: ReferenceLayer) -> Metrics | None:

@@ -41,6 +41,9 @@ def judge_layers(
     order = topological(reference)
     if level == 0:
         observed = ()
+    spans = {(out.id, out.digest): out.constant_span for out in outputs if out.constant_span is not None}
+    if spans:  # the same bits, of which the plain run's are here
+        observed = [replace(layer, constant_span=spans.get((layer.id, layer.digest))) for layer in observed]
     listed = {layer.id for layer in observed} | {name for layer in observed for name in layer.covers}
     finals = {layer.id for layer in order if layer.final}
     seen = (*observed, *(out for out in outputs if out.id in finals and out.id not in listed))

@@ -1,13 +1,14 @@
-"""A device against itself: the plain pass repeated, the first run included."""
+"""A device against itself: the plain pass repeated, the first run included, and with another number of threads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from consistency.judge_layer import LayerJudge
 from consistency.records import LayerVerdict, ObservedLayer, PlainRun, ReferenceLayer
 from consistency.thresholds import Profile
+from consistency.words import number
 
 
 @dataclass(frozen=True)
@@ -29,24 +30,30 @@ def assess_repeats(
     reference: Sequence[ReferenceLayer],
     outputs: Sequence[ObservedLayer],
     runs: Sequence[PlainRun],
+    noise: Mapping[str, float] | None = None,
 ) -> Repeats:
-    """Compare the iterations with each other, and those that differ with the golden."""
-    ordered = sorted(runs, key=lambda run: run.iteration)
+    """Compare the iterations with each other, and those that differ with the golden.
+
+    ``noise`` maps outputs to how far apart the runs are, where that was measured.
+    """
+    every = sorted(runs, key=lambda run: run.iteration)
     finals = {layer.id: layer for layer in reference if layer.final}
-    varying = [name for name in finals if len({run.outputs.get(name) for run in ordered}) > 1]
+    varying = [name for name in finals if len({run.outputs.get(name) for run in every}) > 1]
     if not varying:
         return Repeats("same")
     name = varying[0]
     judge = LayerJudge(profile, {layer.id: layer for layer in reference})
     known = {out.id: out for out in outputs}
-    worst = [max((_state(judge, finals[n], run, known.get(n)) for n in varying), key=_RANK.index) for run in ordered]
-    distinct = len({tuple(run.outputs.get(n) for n in varying) for run in ordered})
-    text = f"output `{name}` has {distinct} different results in {len(ordered)} runs"
-    first_only = len(ordered) > 2 and distinct == 2 and _all_equal(ordered[1:], varying)
-    if first_only:
-        text = f"first-run only: output `{name}` of iteration {ordered[0].iteration} differs from all later ones"
+    worst = [max((_state(judge, finals[n], run, known.get(n)) for n in varying), key=_RANK.index) for run in every]
+    ordered = [run for run in every if run.threads == every[0].threads]
+    first_only = (
+        len(ordered) > 2 and len(_distinct(ordered, varying)) == 2 and len(_distinct(ordered[1:], varying)) == 1
+    )
+    text = _text(name, ordered, varying) + _with_threads(every, ordered, varying)
+    if noise and name in noise:
+        text += f", {number(noise[name])} apart at most: its own noise"
     if set(worst) == {"pass"}:
-        return Repeats("varies", f"{text}, each within bounds")
+        return Repeats("varies", f"{text}; each within bounds")
     if first_only and worst[0] != "pass" and "fail" not in worst[1:] and worst[0] != worst[1]:
         shown = "is beyond bounds" if worst[0] == "fail" else "was not kept, so nothing shows it within bounds"
         return Repeats("first_run", f"{text} and {shown}")
@@ -57,6 +64,29 @@ def assess_repeats(
             "unknown", f"{text}; {worst.count('unknown')} were not kept, so nothing shows them within bounds"
         )
     return Repeats("varies", f"{text}, all beyond bounds")
+
+
+def _text(name: str, ordered: Sequence[PlainRun], varying: Sequence[str]) -> str:
+    """What varies between the runs with one number of threads."""
+    distinct = len(_distinct(ordered, varying))
+    if distinct == 1:
+        return f"output `{name}` is the same in {len(ordered)} runs"
+    if distinct == 2 and len(ordered) > 2 and len(_distinct(ordered[1:], varying)) == 1:
+        return f"first-run only: output `{name}` of iteration {ordered[0].iteration} differs from all later ones"
+    return f"output `{name}` has {distinct} different results in {len(ordered)} runs"
+
+
+def _with_threads(every: Sequence[PlainRun], ordered: Sequence[PlainRun], varying: Sequence[str]) -> str:
+    """What another number of threads changes; empty where nobody tried one."""
+    others = [run for run in every if run.threads != every[0].threads]
+    if not others:
+        return ""
+    count = f"{others[0].threads} thread{'s' if others[0].threads > 1 else ''}"
+    if len(_distinct(ordered, varying)) == 1:
+        return f" and another one with {count}"
+    if len(_distinct(others, varying)) > 1:
+        return f" (it varies with {count} too)"
+    return f" (with {count} it repeats itself)" if len(others) > 1 else ""
 
 
 _RANK = ("pass", "unknown", "fail")
@@ -75,5 +105,5 @@ def _state(judge: LayerJudge, reference: ReferenceLayer, run: PlainRun, known: O
     return verdict.status if verdict.status in _RANK else "unknown"
 
 
-def _all_equal(runs: Sequence[PlainRun], names: Sequence[str]) -> bool:
-    return len({tuple(run.outputs.get(name) for name in names) for run in runs}) == 1
+def _distinct(runs: Sequence[PlainRun], names: Sequence[str]) -> set[tuple[str | None, ...]]:
+    return {tuple(run.outputs.get(name) for name in names) for run in runs}

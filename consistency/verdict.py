@@ -55,7 +55,7 @@ def judge_case(evidence: CaseEvidence) -> CaseVerdict:
         evidence.alone,
     )
     observer = observer_effect(evidence)
-    repeats = assess_repeats(rules, evidence.reference, evidence.outputs, evidence.plain_runs)
+    repeats = assess_repeats(rules, evidence.reference, evidence.outputs, evidence.plain_runs, evidence.noise)
     findings = Findings(
         outputs=outputs.layers,
         layers=layers.layers,

@@ -59,7 +59,7 @@ class Seen:
 
         All of them, unless the outputs are wrong or the device has bits that only one of the references has.
         """
-        if not self._wrong_outputs() and not any(matched.values()):
+        if not wrong_outputs(self.rules, self.reference, self.outputs) and not any(matched.values()):
             return self.measurable
         first = frozenset(frontier_of(self.reference, self.differing).introduced) & self.measurable
         for name in first:
@@ -73,9 +73,11 @@ class Seen:
         failing = {verdict.id for verdict in judged.layers if verdict.status == "fail"}
         return self.measurable - frozenset(done) - downstream(self.reference, failing)
 
-    def _wrong_outputs(self) -> bool:
-        judged = judge_outputs(profile(self.rules), self.reference, self.outputs, {})
-        return any(verdict.status == "fail" for verdict in judged.layers)
+
+def wrong_outputs(rules: str, reference: Sequence[ReferenceLayer], outputs: Sequence[ObservedLayer]) -> bool:
+    """Whether an output of the plain run is beyond its bounds by the profile ``rules``."""
+    judged = judge_outputs(profile(rules), reference, outputs, {})
+    return any(verdict.status == "fail" for verdict in judged.layers)
 
 
 def downstream(order: Iterable[ReferenceLayer], sources: Collection[str]) -> frozenset[str]:

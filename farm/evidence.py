@@ -83,6 +83,7 @@ def observed_outputs(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:
             backend=answer["effective"]["backend"],
             nonfinite=NonFinite(**record["nonfinite"]) if record.get("nonfinite") else NonFinite(),
             stats=Stats(**record["stats"]) if record.get("stats") else None,
+            constant_span=record.get("constant_span"),
         )
         for record in answer["outputs"]
     )

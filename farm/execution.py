@@ -18,22 +18,23 @@ import numpy as np
 from agents.deployment import Blob
 from consistency.metrics import count_nonfinite
 from consistency.metrics.measure import measure
-from consistency.records import ObservedLayer
+from consistency.records import ObservedLayer, Stats
 from consistency.thresholds import absolute_bound, profile
 from engine.contract.dtypes import ITEM_SIZES, decode
-from engine.contract.errors import ModelError, RunnerNonsense
 from engine.contract.request import GoldenTensor, Limits, Request
 from engine.contract.result import LayerRecord, OutputRecord, RawStats, Result
-from engine.contract.trace import Trace, TraceLayer
+from engine.contract.trace import TraceLayer
 from engine.digest import file_sha256
 from farm import kernel
 from farm.casejob import CaseJob
-from farm.choosing import Budget, Seen
+from farm.choosing import Budget, Seen, wrong_outputs
 from farm.closer import Closer
 from farm.config import validate
 from farm.evidence import observed_layers, observed_outputs, reference_layers
 from farm.interrupt import interruptible
+from farm.outputs import alike, as_array, output_array
 from farm.runnercall import RunnerCall, job_name, make_agent
+from farm.selffirst import SelfFirst, is_proved
 from farm.sharing import load_trace, localise
 from farm.store.blobs import BlobStore
 from farm.surroundings import Surroundings
@@ -84,12 +85,34 @@ class Measurement:
         outputs = self._outputs(result)
         traffic = self.call.agent.traffic
         self.budget = Budget.of(self.golden, traffic.to_device + traffic.from_device)
+        again = self._against_itself(result, request, outputs)
         layers = self._with_stats(result, outputs)
         if self.job.role != "head" or self.job.bundle.level < 1:
-            return self._answer(result, layers, outputs)
+            return self._answer(result, layers, outputs) | again
         closer = Closer(self.call, self.golden, self.canonical, request, self._golden_file, self.budget, self.sent)
         layers, more = closer.look(result, layers, outputs)
-        return self._answer(result, layers, outputs) | more
+        return self._answer(result, layers, outputs) | again | more
+
+    def _against_itself(self, result: Result, request: Request, outputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """The device's further runs of its own (see ``farm.selffirst``), unless its outputs are wrong already."""
+        if self.job.role != "head" or is_proved(result, self.expected):
+            return {}
+        reference = reference_layers(self.golden, self.canonical)
+        if wrong_outputs(self.job.profile, reference, self._observed_outputs(result, outputs)):
+            return {}
+        golden = self.golden.by_id()
+
+        def judged(output: OutputRecord, data: bytes) -> tuple[np.ndarray, Stats | None]:
+            layer = golden.get(output.name)
+            stats = self._host_stats(data, layer) if layer and alike(output, layer) else None
+            return as_array(output, data), Stats(**stats) if stats else None
+
+        def fetch(output: OutputRecord) -> bytes:
+            return self.call.output_bytes(output, MAX_TENSOR_BYTES)
+
+        arrays = {record["name"]: output_array(record, (self.golden, self.canonical)) for record in outputs}
+        first = {name: array for name, array in arrays.items() if array is not None}
+        return SelfFirst(self.call, request, fetch, judged).look(result, first)
 
     def _expected(self) -> dict[str, tuple[str, ...]]:
         digests = {layer.id: [layer.digest] for layer in self.golden.layers}
@@ -126,9 +149,13 @@ class Measurement:
                 data = self.call.output_bytes(output, MAX_TENSOR_BYTES)
                 record["blob"] = _keep(data)
                 if output.dtype in ITEM_SIZES:
-                    record["nonfinite"] = asdict(count_nonfinite(_array(output, data)))
-                if reference is not None and _alike(output, reference):
-                    record["stats"] = self._host_stats(data, reference)
+                    record["nonfinite"] = asdict(count_nonfinite(as_array(output, data)))
+                if reference is not None and alike(output, reference):
+                    got = decode(data, reference.dtype, reference.shape)
+                    measured = measure(got, self.golden.tensor(reference))
+                    record["stats"] = asdict(measured.bounded(self._bound(reference)))
+                    if measured.constant and measured.span is not None and got.size > 1:
+                        record["constant_span"] = measured.span[1] - measured.span[0]
             records.append(record)
         return records
 
@@ -147,7 +174,7 @@ class Measurement:
         known = [layer for layer in result.layers if layer.id in golden]
         differing = {layer.id: golden[layer.id] for layer in known if layer.digest not in self.expected[layer.id]}
         unknown = {
-            layer.id: golden[layer.id] for layer in known if layer.id in differing and _alike(layer, golden[layer.id])
+            layer.id: golden[layer.id] for layer in known if layer.id in differing and alike(layer, golden[layer.id])
         }
         if not unknown:
             return result.layers
@@ -274,37 +301,6 @@ class Measurement:
         }
 
 
-def _array(output: OutputRecord, data: bytes) -> np.ndarray:
-    """The output as an array; a runner whose bytes do not fit its own shape talks nonsense."""
-    try:
-        return decode(data, output.dtype, output.shape)
-    except ModelError as error:
-        raise RunnerNonsense(f"output {output.name!r}: {error.message}") from error
-
-
 def _keep(data: bytes) -> str:
     """Keep an output by content, where who planned the run finds it; returns its digest."""
     return BlobStore.configured().put_bytes(data)
-
-
-def _alike(got: LayerRecord | OutputRecord, reference: TraceLayer) -> bool:
-    """Same dtype and shape: only then is a number computed."""
-    return got.dtype == reference.dtype and tuple(got.shape) == tuple(reference.shape)
-
-
-def output_array(record: Mapping[str, Any], references: tuple[Trace | None, ...]) -> np.ndarray | None:
-    """A final output as an array: from the blob that was fetched, or from the reference with the same bytes.
-
-    ``None`` for an element type nobody knows: it cannot be compared.
-    """
-    if record["dtype"] not in ITEM_SIZES:
-        return None
-    if record.get("blob"):
-        shape = tuple(int(size) for size in record["shape"])
-        output = OutputRecord(record["name"], record["dtype"], shape, record["digest"], record["path"])
-        return _array(output, BlobStore.configured().get(record["blob"]).read_bytes())
-    for trace in references:
-        layer = trace.by_id().get(record["name"]) if trace else None
-        if trace is not None and layer is not None and layer.digest == record["digest"]:
-            return trace.tensor(layer)
-    raise RunnerNonsense(f"output {record['name']!r} is neither known nor fetched")

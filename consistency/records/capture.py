@@ -79,7 +79,10 @@ class ReferenceLayer:
 
 @dataclass(frozen=True)
 class ObservedLayer:
-    """One tensor as a device reported it; ``covers`` lists layers fused into it and not observable."""
+    """One tensor as a device reported it; ``covers`` lists layers fused into it and not observable.
+
+    ``constant_span``: all elements are equal, and the golden's range over this much; ``None`` otherwise or unknown.
+    """
 
     id: str
     op: str
@@ -92,15 +95,20 @@ class ObservedLayer:
     covers: tuple[str, ...] = ()
     nonfinite: NonFinite = NonFinite()
     stats: Stats | None = None
+    constant_span: float | None = None
 
 
 @dataclass(frozen=True)
 class PlainRun:
-    """One iteration of the plain pass: output name → digest; ``stats`` where the tensor was compared."""
+    """One iteration of the plain pass: output name → digest; ``stats`` where the tensor was compared.
+
+    ``threads`` tells runs with another number of threads apart; 0 where that is not known.
+    """
 
     iteration: int
     outputs: Mapping[str, str]
     stats: Mapping[str, Stats] = field(default_factory=dict)
+    threads: int = 0
 
 
 @dataclass(frozen=True)

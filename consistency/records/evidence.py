@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from consistency.records.capture import BaseEvidence, ObservedLayer, PlainRun, ReferenceLayer, TaskResult
 from consistency.records.expectation import Expectation
@@ -19,7 +19,8 @@ class CaseEvidence:
     ``today`` is an ISO date; ``earlier`` the statuses of earlier attempts of the same job. ``alone`` holds layers
     that ran alone on the golden's inputs. Where looking at all layers at once changed the outputs, ``direct`` names
     those that were also seen a few at a time without changing them (``observed`` has these views); ``None`` when
-    nobody tried.
+    nobody tried. ``noise`` maps outputs that vary to how far apart the device's own runs of them are (element by
+    element, the largest).
     """
 
     case: str
@@ -38,3 +39,4 @@ class CaseEvidence:
     earlier: tuple[str, ...] = ()
     alone: tuple[ObservedLayer, ...] = ()
     direct: frozenset[str] | None = None
+    noise: Mapping[str, float] = field(default_factory=dict)

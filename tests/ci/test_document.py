@@ -8,6 +8,7 @@ from ci.document import case_entry, coverage, traffic
 def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespace:
     found = SimpleNamespace(expected=3, paired=paired, not_observable=1, missing=0, not_compared=0)
     verdict = SimpleNamespace(
+        remarks=(),
         coverage=found,
         first_deviating=(),
         worst=None,

@@ -154,3 +154,32 @@ def test_a_fleet_is_compared_pair_by_pair_in_its_own_order() -> None:
     for (one, other), verdict in fleet.items():
         assert verdict == compare_chips(chips[one], chips[other], REFERENCE, profile("fp32"))
     assert compare_fleet({"a": chips["a"]}, REFERENCE, profile("fp32")) == {}
+
+
+def fleet(a, b, noise, reference=REFERENCE):
+    return compare_fleet({"a": a, "b": b}, reference, profile("fp32"), noise)["a", "b"]
+
+
+def test_a_pair_is_never_judged_finer_than_a_chips_own_noise():  # A12
+    apart = device(0, 0, 4 * BOUND), device(0, 0, -0.1 * BOUND)
+    assert fleet(*apart, {}).status == "fail"
+    verdict = fleet(*apart, {"a": {"l2": 5 * BOUND}})
+    assert (verdict.status, verdict.first_deviating) == ("pass", ())
+    assert "within own noise" in next(layer.reason for layer in verdict.layers if layer.id == "l2")
+    assert fleet(*apart, {"a": {"l2": 0.5 * BOUND}}).status == "fail", "noise excuses no more than itself"
+    assert fleet(*apart, {"a": {"l2": 2.1 * BOUND}, "b": {"l2": 2.1 * BOUND}}).status == "pass"
+
+
+def test_noise_that_was_not_measured_leaves_a_layer_open():
+    verdict = fleet(device(0, 1, 0), device(0, 0, 0), {"a": {"l2": 1e-9}})
+    assert (verdict.status, verdict.needs_tensors) == ("inconclusive_needs_tensors", ("l1",))
+    told = next(layer.reason for layer in verdict.layers if layer.id == "l1")
+    assert "one chip does not repeat itself, and how far it varies here is not known" in told
+
+
+@given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 10), st.booleans())
+def test_noise_only_ever_widens(a, b, noise, one):
+    pair = device(0, 0, a * BOUND), device(0, 0, -b * BOUND)
+    plain, wide = fleet(*pair, {}), fleet(*pair, {"a" if one else "b": {"l2": noise * BOUND}})
+    order = ["pass", "inconclusive_needs_tensors", "fail"]
+    assert order.index(wide.status) <= order.index(plain.status)

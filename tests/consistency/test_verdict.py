@@ -153,7 +153,47 @@ def test_a_bad_first_run_fails_although_the_later_tensors_were_not_kept():  # A2
 def test_variation_within_bounds_is_a_note():  # A12
     verdict = judge_case(replace(evidence_of(GOLDEN, GOLDEN), plain_runs=runs(0, 1e-5, 2e-5)))
     assert (verdict.status, verdict.notes) == ("pass", ("nondeterministic",))
-    assert "3 different results in 3 runs, each within bounds" in verdict.remarks[0]
+    assert "3 different results in 3 runs; each within bounds" in verdict.remarks[0]
+
+
+def on(threads, *given):
+    return tuple(replace(run, threads=threads) for run in given)
+
+
+def test_noise_and_threads_are_told():  # A12
+    many, one = on(4, *runs(0, 1e-5, 2e-5)), on(1, *runs(3e-5, 3e-5))
+    one = tuple(replace(run, iteration=run.iteration + 3) for run in one)
+    evidence = replace(evidence_of(GOLDEN, GOLDEN), plain_runs=(*many, *one), noise={"l3": 2e-5})
+    verdict = judge_case(evidence)
+    assert (verdict.status, verdict.notes) == ("pass", ("nondeterministic",))
+    assert verdict.remarks[0] == (
+        "output `l3` has 3 different results in 3 runs (with 1 thread it repeats itself), 2e-05 apart at most: "
+        "its own noise; each within bounds"
+    )
+    unlike = (one[0], replace(one[1], outputs={"l3": "other"}, stats=many[1].stats))
+    verdict = judge_case(replace(evidence, plain_runs=(*many, *unlike)))
+    assert "(it varies with 1 thread too)" in verdict.remarks[0]
+
+
+def test_other_bits_with_another_number_of_threads_are_a_note():
+    same = on(4, *runs(0, 0))
+    other = replace(on(1, *runs(1e-5))[0], iteration=2)
+    verdict = judge_case(replace(evidence_of(GOLDEN, GOLDEN), plain_runs=(*same, other)))
+    assert (verdict.status, verdict.notes) == ("pass", ("nondeterministic",))
+    assert "output `l3` is the same in 2 runs and another one with 1 thread; each within bounds" in verdict.remarks[0]
+
+
+def test_a_constant_output_fails_before_any_tolerance():  # A24
+    small = [*GOLDEN[:3], replace(GOLDEN[3], value=np.float32([1e-3, 2e-3] * 25))]
+    still = [*small[:3], replace(small[3], value=np.full(50, 1.5e-3, np.float32))]
+    evidence = evidence_of(still, small)
+    output = replace(evidence.outputs[0], constant_span=1e-3)
+    verdict = judge_case(replace(evidence, outputs=(output,)))
+    assert verdict.status == "fail"
+    assert "constant output: all 50 elements are 0.0015 where the golden's range over 0.001" in verdict.reason
+    assert verdict.outputs[0].metric == "constant"
+    rounding = replace(output, constant_span=1e-9)
+    assert judge_case(replace(evidence, outputs=(rounding,))).outputs[0].metric != "constant"
 
 
 def test_variation_beyond_bounds_is_flaky():
