@@ -14,6 +14,8 @@ from ci.plan import Matrix
 from consistency.records import CaseStatus, CaseVerdict, ChipPairVerdict, LayerVerdict, Worst
 from farm.jobs import AttemptView, JobView
 
+#: Layers of one case whose distances from every referee are listed; all are counted.
+MOST_OPINIONS = 20
 _WORST_FIELDS = ("layer", "metric", "measured", "bound", "would_pass")
 
 
@@ -84,6 +86,7 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
         "profile": verdict.profile,
         **{name: answer[name] for name in ("readings", "memory") if answer.get(name)},
         **_itself(outcome),
+        **_second_referee(verdict),
     }
 
 
@@ -92,6 +95,16 @@ def _itself(outcome: CaseOutcome) -> dict[str, Any]:
     again, remarks = outcome.answer.get("again"), outcome.verdict.remarks
     told = {"runs": len(again), "noise": outcome.answer.get("noise", {})} if again else None
     return {name: value for name, value in (("itself", told), ("remarks", list(remarks))) if value}
+
+
+def _second_referee(verdict: CaseVerdict) -> dict[str, Any]:
+    """What the other referees say of a failure that canonical shares; nothing when nobody had to be asked."""
+    opinion = verdict.opinion
+    if opinion is None:
+        return {}
+    layers = [dataclasses.asdict(layer) for layer in opinion.layers[:MOST_OPINIONS]]
+    told = {"status": opinion.status, "evaluator": opinion.evaluator, "reason": opinion.reason}
+    return {"second_referee": {**told, "total": len(opinion.layers), "layers": layers}}
 
 
 def _evidence(outcome: CaseOutcome) -> dict[str, str]:

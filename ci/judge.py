@@ -11,6 +11,7 @@ from typing import Any, cast
 from ci.expectations import find_expectation
 from ci.plan import Matrix
 from ci.prepare import PreparedCase
+from ci.second import SecondReferee
 from consistency.records import (
     BaseEvidence,
     CaseEvidence,
@@ -70,6 +71,7 @@ class Judge:
     engine: str
     level: int
     today: datetime.date = field(default_factory=datetime.date.today)
+    referee: SecondReferee = field(default_factory=SecondReferee)
 
     def outcomes(self, summary: RunSummary) -> list[CaseOutcome]:
         """One outcome per case and device, in matrix order."""
@@ -161,7 +163,12 @@ class Judge:
             direct=direct_layers(answer),
             noise=answer.get("noise", {}),
         )
-        return judge_case(evidence)
+        verdict = judge_case(evidence)
+        if verdict.status != "fail":
+            return verdict
+        canonical = self.matrix.canonical.get(prepared.case.id)
+        witnesses = self.referee.witnesses(prepared, canonical, verdict, evidence.reference, answer)
+        return judge_case(replace(evidence, witnesses=witnesses)) if witnesses else verdict
 
     def _tasks(self, prepared: PreparedCase, answer: Mapping[str, Any]) -> tuple[TaskResult, ...]:
         """The task checks on the plain run's outputs."""

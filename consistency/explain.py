@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consistency import words
-from consistency.records import CaseStatus, Coverage, ExpectationOutcome, LayerVerdict, TaskResult
+from consistency.records import CaseStatus, Coverage, ExpectationOutcome, LayerVerdict, SecondOpinion, TaskResult
 from consistency.repeats import Repeats
 
 
@@ -28,6 +28,19 @@ class Findings:
     tasks: tuple[TaskResult, ...]
     coverage: Coverage
     direct: frozenset[str] | None = None
+    opinion: SecondOpinion | None = None
+
+    @property
+    def deciding(self) -> tuple[LayerVerdict, ...]:
+        """The outputs and layers that fail the case, outputs last."""
+        return (*self.gating, *(out for out in self.outputs if out.status == "fail"))
+
+    @property
+    def golden_suspect(self) -> bool:
+        """Nothing speaks against the device but a golden that the other referees do not support."""
+        suspect = self.opinion is not None and self.opinion.status == "golden_suspect"
+        broken = any(out.status == "missing" for out in self.outputs) or any(t.status == "fail" for t in self.tasks)
+        return suspect and not broken
 
     @property
     def gating(self) -> tuple[LayerVerdict, ...]:
@@ -57,8 +70,11 @@ def explain(
     if status == "flaky" and earlier:
         parts.append(f"earlier attempts gave {', '.join(earlier)}")
     failures = _failures(findings)
+    opinion = findings.opinion.reason if findings.opinion else ""
+    if status == "inconclusive" and findings.golden_suspect:
+        parts.append(opinion)
     if status in ("fail", "flaky") or (expectation is not None and expectation.state == "known_failure"):
-        parts += failures
+        parts += [*failures, opinion]
     if base_fails_too:
         parts.append("base fails at the same layer, so this commit is not the cause; mend it or accept it as known")
     if status == "not_compared":

@@ -4,7 +4,8 @@ The plain run's outputs are always judged. Instrumented layers localise; they al
 and the plain outputs have the same bits, be it only when a few layers are looked at together. Elsewhere a layer
 alone on the golden's inputs decides for itself. When BASE fails at the same first layer the status stays ``fail``
 with the note ``base_fails_too``, and the reason says that this commit is not the cause: only a reviewed
-expectation turns a failure green, otherwise a broken BASE would wave every later regression through.
+expectation turns a failure green, otherwise a broken BASE would wave every later regression through. A failure that
+is the golden's alone (``consistency.second``) is ``inconclusive``: it blames no commit and passes none.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from consistency.judge_layers import JudgedLayers, coverage, judge_layers, judge
 from consistency.records import (
     NOTE_BASE_FAILS_TOO,
     NOTE_CHANGED,
+    NOTE_GOLDEN_SUSPECT,
     NOTE_NONDETERMINISTIC,
     NOTE_OBSERVER_EFFECT,
     CaseEvidence,
@@ -32,6 +34,7 @@ from consistency.records import (
     Worst,
 )
 from consistency.repeats import Repeats, assess_repeats
+from consistency.second import second_opinion
 from consistency.thresholds import profile
 
 _BROKEN = ("fail", "crashed", "flaky")
@@ -67,6 +70,9 @@ def judge_case(evidence: CaseEvidence) -> CaseVerdict:
         coverage=coverage(layers.layers),
         direct=evidence.direct,
     )
+    if evidence.witnesses is not None:
+        opinion = second_opinion(rules, evidence.reference, findings.deciding, evidence.witnesses)
+        findings = replace(findings, opinion=opinion)
     return _combine(evidence, findings, layers)
 
 
@@ -139,6 +145,9 @@ def _combine(evidence: CaseEvidence, findings: Findings, judged: JudgedLayers) -
     expectation = _expectation(evidence, findings, status)
     if expectation is not None:
         status = expectation.status
+    overdue = expectation is not None and expectation.state == "expired"
+    if status == "fail" and findings.golden_suspect and not overdue:
+        status = "inconclusive"
     status = _with_repeats(status, findings.repeats)
     if status == "pass" and any(earlier in _BROKEN for earlier in evidence.earlier):
         status = "flaky"
@@ -165,6 +174,7 @@ def _combine(evidence: CaseEvidence, findings: Findings, judged: JudgedLayers) -
         tasks=tuple(evidence.tasks),
         extra_layers=judged.pairing.extra,
         remarks=_remarks(findings, judged),
+        opinion=findings.opinion,
     )
 
 
@@ -229,6 +239,7 @@ def _notes(
         (NOTE_NONDETERMINISTIC, findings.repeats.state != "same"),
         (NOTE_OBSERVER_EFFECT, findings.observer),
         (NOTE_BASE_FAILS_TOO, base_too),
+        (NOTE_GOLDEN_SUSPECT, findings.golden_suspect),
     ]
     chosen = [note for note, holds in notes if holds]
     if expectation is not None and expectation.note and expectation.note not in chosen:

@@ -8,11 +8,13 @@ from typing import Any
 
 from agents.deployment import Blob
 from consistency.records import ReferenceLayer
-from consistency.thresholds import profile
+from consistency.second import disputed
+from consistency.thresholds import absolute_bound, profile
 from engine.contract.errors import RunnerError, UnsupportedError
 from engine.contract.request import GoldenTensor, Request
 from engine.contract.result import LayerRecord, Result
 from engine.contract.trace import Trace, TraceLayer
+from engine.digest import file_sha256
 from farm.choosing import Budget
 from farm.evidence import observed_layers, observed_outputs, reference_layers
 from farm.isolation import Suspects, orders, suspects
@@ -42,11 +44,16 @@ class Closer:
     def look(
         self, result: Result, layers: tuple[LayerRecord, ...], outputs: list[dict[str, Any]]
     ) -> tuple[tuple[LayerRecord, ...], dict[str, Any]]:
-        """The layers, those seen better replaced; and what goes into the answer: ``alone``, ``looked``, ``trouble``."""
+        """The layers, those seen better replaced; and what goes into the answer.
+
+        That is ``alone``, ``looked``, ``trouble``, and ``by_canonical``: statistics against canonical of failing layers
+        at which canonical fails like the device, with other bits.
+        """
         found = self._suspects(result, layers, outputs)
         names = found.names
         seen: Seen | None = None
         alone: tuple[LayerRecord, ...] = ()
+        by_canonical: tuple[LayerRecord, ...] = ()
         if names:
             try:
                 if changed_by_looking(result):
@@ -54,10 +61,13 @@ class Closer:
                     layers = tuple(seen.direct.get(layer.id, layer) for layer in layers)
                 if self.call.job.bundle.level >= 2:
                     alone = self._alone(found)
+                by_canonical = self._by_canonical(names, layers)
             except (RunnerError, UnsupportedError) as error:  # what was measured before stays; this says why no more
                 self.trouble = error.message
         looked = None if seen is None else {"direct": sorted(seen.direct), "calls": seen.calls}
-        return layers, {"alone": [asdict(layer) for layer in alone], "looked": looked, "trouble": self.trouble}
+        told = {"alone": alone, "by_canonical": by_canonical}
+        lists = {key: [asdict(layer) for layer in entries] for key, entries in told.items()}
+        return layers, {**lists, "looked": looked, "trouble": self.trouble}
 
     def _suspects(
         self, result: Result, layers: Sequence[LayerRecord], outputs: Sequence[Mapping[str, Any]]
@@ -79,6 +89,38 @@ class Closer:
 
     def _reference(self) -> tuple[ReferenceLayer, ...]:
         return reference_layers(self.golden, self.canonical)
+
+    def _by_canonical(self, names: Sequence[str], layers: Sequence[LayerRecord]) -> tuple[LayerRecord, ...]:
+        """Layers measured against canonical's tensors; those with canonical's bits need no measuring."""
+        if self.canonical is None:
+            return ()
+        rules, known = profile(self.call.job.profile), self.canonical.by_id()
+        shown = {layer.id: layer for layer in layers if layer.stats is not None}
+        references = {layer.id: layer for layer in self._reference()}
+        wanted = [
+            name
+            for name in disputed(rules, references.values(), names)
+            if name in shown and shown[name].digest != known[name].digest
+        ]
+        if not wanted:
+            return ()
+        trace = self.canonical
+        blobs = {
+            name: Blob(path := trace.tensor_path(known[name]), file_sha256(path), path.stat().st_size)
+            for name in wanted
+        }
+        self._send(blobs.values())
+        tensors = {
+            name: GoldenTensor(
+                f"../../blobs/{blob.sha256}",
+                known[name].dtype,
+                known[name].shape,
+                absolute_bound(rules, references[name]),
+            )
+            for name, blob in blobs.items()
+        }
+        asked = replace(self.request, passes=("instrumented",), iterations=1, golden=tensors, capture=tuple(wanted))
+        return tuple(layer for layer in self.call.call(asked).layers if layer.id in tensors and layer.stats is not None)
 
     def _few_at_a_time(self, result: Result, layers: Sequence[LayerRecord], names: Sequence[str]) -> Seen:
         """The layers to blame; all of them when the looking hides the failure and no layer shows it."""

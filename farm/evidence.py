@@ -46,6 +46,12 @@ def layers_alone(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:
     return _layers(answer.get("alone", ()))
 
 
+def stats_by_canonical(answer: Mapping[str, Any]) -> dict[tuple[str, str], Stats]:
+    """By layer and digest, statistics of the device against canonical, where its bits are not canonical's."""
+    layers = _layers(answer.get("by_canonical", ()))
+    return {(layer.id, layer.digest): layer.stats for layer in layers if layer.stats is not None}
+
+
 def direct_layers(answer: Mapping[str, Any]) -> frozenset[str] | None:
     """The layers seen a few at a time without changing the result; ``None`` when nobody tried."""
     looked = answer.get("looked")

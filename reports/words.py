@@ -35,6 +35,7 @@ NOTE_WORDS = {
     "known_failure": "known failure",
     "known_failure_passes": "known failure that now passes",
     "base_fails_too": "base fails too: not this commit",
+    "golden_suspect": "golden suspect: the other referees agree with the device",
     "retried": "after an infrastructure fault, on another attempt or unit",
 }
 
@@ -47,6 +48,7 @@ NOTE_MARKS = {
     "known_failure": "known",
     "known_failure_passes": "now passes",
     "base_fails_too": "base too",
+    "golden_suspect": "golden?",
     "retried": "retried",
 }
 

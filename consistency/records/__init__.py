@@ -23,6 +23,7 @@ from consistency.records.names import (
     NOTE_ACCEPTED,
     NOTE_BASE_FAILS_TOO,
     NOTE_CHANGED,
+    NOTE_GOLDEN_SUSPECT,
     NOTE_KNOWN_FAILURE,
     NOTE_KNOWN_FAILURE_PASSES,
     NOTE_NONDETERMINISTIC,
@@ -31,6 +32,7 @@ from consistency.records.names import (
     LayerStatus,
     Matched,
 )
+from consistency.records.referee import LayerOpinion, SecondOpinion, Witnesses
 from consistency.records.verdict import (
     AloneVerdict,
     CaseVerdict,
@@ -46,6 +48,7 @@ __all__ = [
     "NOTE_ACCEPTED",
     "NOTE_BASE_FAILS_TOO",
     "NOTE_CHANGED",
+    "NOTE_GOLDEN_SUSPECT",
     "NOTE_KNOWN_FAILURE",
     "NOTE_KNOWN_FAILURE_PASSES",
     "NOTE_NONDETERMINISTIC",
@@ -65,6 +68,7 @@ __all__ = [
     "ExpectationOutcome",
     "GateCase",
     "GateOutcome",
+    "LayerOpinion",
     "LayerStatus",
     "LayerVerdict",
     "Matched",
@@ -75,7 +79,9 @@ __all__ = [
     "ReferenceLayer",
     "RuleOutcome",
     "Scale",
+    "SecondOpinion",
     "Stats",
     "TaskResult",
+    "Witnesses",
     "Worst",
 ]

@@ -14,5 +14,7 @@ NOTE_OBSERVER_EFFECT = "observer_effect"
 NOTE_ACCEPTED = "accepted"
 NOTE_KNOWN_FAILURE = "known_failure"
 NOTE_KNOWN_FAILURE_PASSES = "known_failure_passes"
+#: Canonical and the ONNX reference evaluator agree with the device and not with the golden.
+NOTE_GOLDEN_SUSPECT = "golden_suspect"
 #: BASE fails at the same first layer on the same device: the commit is not the cause.
 NOTE_BASE_FAILS_TOO = "base_fails_too"

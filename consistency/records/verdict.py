@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from consistency.records.capture import NonFinite, ObservedLayer, TaskResult
 from consistency.records.expectation import ExpectationOutcome
 from consistency.records.names import CaseStatus, LayerStatus, Matched
+from consistency.records.referee import SecondOpinion
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,10 @@ class ChangeSummary:
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """The verdict of one case on one device. ``outputs`` judge the plain pass, ``layers`` the instrumented one."""
+    """The verdict of one case on one device. ``outputs`` judge the plain pass, ``layers`` the instrumented one.
+
+    ``opinion`` is what the other referees say of a failure that canonical shares.
+    """
 
     case: str
     device: str
@@ -148,3 +152,4 @@ class CaseVerdict:
     tasks: tuple[TaskResult, ...] = ()
     extra_layers: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    opinion: SecondOpinion | None = None

@@ -43,7 +43,7 @@ def golden_trace(model_path: Path, inputs: Mapping[str, np.ndarray], folder: Pat
     trace = Trace(
         kind="golden",
         producer=f"onnxruntime {runtime.version()} cpu fp32, optimisation off",
-        layers=tuple(_keep(layer, array, target) for layer, array in zip(varying, tensors, strict=True)),
+        layers=tuple(keep_layer(layer, array, target) for layer, array in zip(varying, tensors, strict=True)),
         constant=tuple(layer.id for layer in layers if not layer.expected),
         folder=target,
     )
@@ -89,7 +89,8 @@ def _check_size(tensors: list[np.ndarray], model_path: Path) -> None:
         )
 
 
-def _keep(layer: GraphLayer, array: np.ndarray, folder: Path) -> TraceLayer:
+def keep_layer(layer: GraphLayer, array: np.ndarray, folder: Path) -> TraceLayer:
+    """Write the tensor under ``folder`` by its digest; ``UnsupportedError`` when it holds no numbers."""
     if array.dtype.name not in ITEM_SIZES:
         raise UnsupportedError(f"layer {layer.id!r} is of type {array.dtype}", hint="only numbers are compared")
     digest = tensor_digest(array)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ci.document import case_entry, coverage, traffic
+from ci.document import MOST_OPINIONS, case_entry, coverage, traffic
+from consistency.records import LayerOpinion, SecondOpinion
 
 
 def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespace:
@@ -18,6 +19,7 @@ def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespac
         ),
         expectation=None,
         profile="fp32",
+        opinion=None,
     )
     return SimpleNamespace(
         prepared=SimpleNamespace(
@@ -73,3 +75,14 @@ def test_readings_of_a_device_are_told_where_they_were_taken() -> None:
     entry = case_entry(outcome("a", answer("x", "avx2") | {"readings": readings, "memory": {"peak_rss_kib": 7}}))
     assert (entry["readings"], entry["memory"]) == (readings, {"peak_rss_kib": 7})
     assert "readings" not in case_entry(outcome("a", answer("x", "avx2")))
+
+
+def test_the_second_referee_is_told_where_it_was_asked_and_its_layers_are_counted_beyond_those_listed() -> None:
+    one = outcome("a", None)
+    assert "second_referee" not in case_entry(one)
+    layers = tuple(LayerOpinion(f"l{i}", "Conv", 1.0, 0.0, None, 0.1, True, "") for i in range(MOST_OPINIONS + 5))
+    one.verdict.opinion = SecondOpinion("golden_suspect", layers, "the evaluator", "why")
+    told = case_entry(one)["second_referee"]
+    assert (told["status"], told["evaluator"], told["reason"]) == ("golden_suspect", "the evaluator", "why")
+    assert (told["total"], len(told["layers"])) == (MOST_OPINIONS + 5, MOST_OPINIONS)
+    assert told["layers"][0]["evaluator"] is None

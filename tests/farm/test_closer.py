@@ -79,7 +79,7 @@ def look(tmp_path):
 def test_a_case_within_its_bounds_costs_no_call(look):
     call, layers, more = look(())
     assert (call.asked, call.sent) == ([], [])
-    assert more == {"alone": [], "looked": None, "trouble": ""}
+    assert more == {"alone": [], "by_canonical": [], "looked": None, "trouble": ""}
     assert all(layer.stats is None for layer in layers)
 
 
@@ -107,3 +107,47 @@ def test_a_runner_that_cannot_do_it_leaves_what_was_measured_and_says_why(look):
     _, layers, more = look(("l1", "l2"), fault=RunnerError("refused: isolated"))
     assert next(layer for layer in layers if layer.id == "l2").stats == BAD
     assert (more["alone"], more["trouble"]) == ([], "refused: isolated")
+
+
+def shifted(trace, layer):
+    """A canonical trace like the golden, except that ``layer`` is far from it."""
+    stats = replace(BAD, max_abs=9.0)
+    layers = tuple(
+        replace(one, digest=one.digest if one.id != layer else trace.layers[-1].digest, stats=stats)
+        for one in trace.layers
+    )
+    return replace(trace, kind="canonical", layers=layers)
+
+
+@pytest.mark.parametrize(
+    ("wrong_in_canonical", "bits", "asked"),
+    [("l2", "its own", ["l2"]), ("l2", "canonical's", []), ("l1", "its own", [])],
+)
+def test_where_canonical_fails_too_the_device_is_measured_against_it(tmp_path, wrong_in_canonical, bits, asked):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(4).SerializeToString())
+    golden = golden_trace(path, {"x": np.arange(64, dtype=np.float32)}, tmp_path)
+    canonical = shifted(golden, wrong_in_canonical)
+    call = ScriptedCall(golden, 1)
+    call.call = lambda request: (
+        call.asked.append(request)
+        or answer([record(golden.by_id()[name], digest="f" * 32, stats=BAD) for name in request.capture])
+    )
+    digest = "f" * 32 if bits == "its own" else canonical.by_id()["l2"].digest
+    layers = tuple(record(one, digest=digest, stats=BAD) if one.id == "l2" else record(one) for one in golden.layers)
+
+    def golden_file(layer):
+        trace_path = golden.tensor_path(layer)
+        return GoldenTensor("x", layer.dtype, layer.shape, 0.1), SimpleNamespace(sha256=file_sha256(trace_path), size=1)
+
+    plain = (PassRecord("plain", 0, {"y": "0" * 32}, 1), PassRecord("instrumented", 0, {"y": "0" * 32}, 1))
+    result = replace(answer(layers), passes=plain)
+    closer = Closer(call, golden, canonical, Request("job", 1, ModelFile("m", "0" * 64, "onnx"), ()), golden_file)
+    _, more = closer.look(result, layers, [])
+    assert more["trouble"] == ""
+    assert [entry["id"] for entry in more["by_canonical"]] == asked
+    assert [list(request.golden) for request in call.asked] == ([asked] if asked else [])
+    if asked:
+        sent = file_sha256(canonical.tensor_path(canonical.by_id()["l2"]))
+        assert call.sent == [sent], "canonical's tensor travels, not the golden's"
+        assert call.asked[0].golden["l2"].path.endswith(sent)
