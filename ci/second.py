@@ -21,7 +21,7 @@ from engine.models.evaluated import Evaluation, evaluated_trace
 from engine.places import cache_root
 from engine.runtimes.onnx_reference import OUT_OF_TIME
 from farm.evidence import reference_layers, stats_by_canonical
-from farm.execution import output_array
+from farm.outputs import output_array
 
 #: Wall seconds that the evaluator may take for one case; what it has not computed by then it has no opinion of.
 SECONDS = 60.0

@@ -54,14 +54,14 @@ class Closer:
         seen: Seen | None = None
         alone: tuple[LayerRecord, ...] = ()
         by_canonical: tuple[LayerRecord, ...] = ()
-        if names:
+        if names or found.failing:
             try:
-                if changed_by_looking(result):
+                if names and changed_by_looking(result):
                     seen = self._few_at_a_time(result, layers, names)
                     layers = tuple(seen.direct.get(layer.id, layer) for layer in layers)
-                if self.call.job.bundle.level >= 2:
+                if names and self.call.job.bundle.level >= 2:
                     alone = self._alone(found)
-                by_canonical = self._by_canonical(names, layers)
+                by_canonical = self._by_canonical(found.failing, layers)
             except (RunnerError, UnsupportedError) as error:  # what was measured before stays; this says why no more
                 self.trouble = error.message
         looked = None if seen is None else {"direct": sorted(seen.direct), "calls": seen.calls}

@@ -30,10 +30,14 @@ class Orders:
 
 @dataclass(frozen=True)
 class Suspects:
-    """The layers worth a closer look, most telling first; ``must`` runs whatever travels for it."""
+    """The layers worth a closer look, most telling first; ``must`` runs whatever travels for it.
+
+    ``failing`` are all layers beyond their bounds, those that are proved to introduce their error too.
+    """
 
     names: tuple[str, ...] = ()
     must: str | None = None
+    failing: tuple[str, ...] = ()
 
 
 def suspects(
@@ -54,7 +58,8 @@ def suspects(
     proved = {verdict.id for verdict in layers.layers if verdict.alone is not None} if not disturbed else set()
     names = wanted(reference, layers.layers, judge_outputs(rules, reference, outputs, {}).layers, proved)
     first = next((name for name in layers.frontier.introduced if name not in proved), None)
-    return Suspects(names, first)
+    failing = tuple(verdict.id for verdict in layers.layers if verdict.status == "fail")
+    return Suspects(names, first, failing)
 
 
 def orders(

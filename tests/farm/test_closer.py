@@ -142,7 +142,8 @@ def test_where_canonical_fails_too_the_device_is_measured_against_it(tmp_path, w
 
     plain = (PassRecord("plain", 0, {"y": "0" * 32}, 1), PassRecord("instrumented", 0, {"y": "0" * 32}, 1))
     result = replace(answer(layers), passes=plain)
-    closer = Closer(call, golden, canonical, Request("job", 1, ModelFile("m", "0" * 64, "onnx"), ()), golden_file)
+    asked_first = Request("job", 1, ModelFile("m", "0" * 64, "onnx"), ())
+    closer = Closer(call, golden, canonical, asked_first, golden_file, Budget(1e9))
     _, more = closer.look(result, layers, [])
     assert more["trouble"] == ""
     assert [entry["id"] for entry in more["by_canonical"]] == asked
