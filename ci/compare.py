@@ -1,4 +1,4 @@
-"""``lockstep compare``: two captures in, one verdict out; pairing is by name and by nothing else."""
+"""``lockstep compare``: two captures in, one verdict out; pairing is by provenance, never by position."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 from ci.captures import Capture, Meta, declare, read_capture
 from ci.captures.meta import check_names
+from ci.partners import Fused, covered, partners
+from consistency.pairing import DECLARED, ONLY, paired_by_name
 from consistency.tensors import TensorVerdict, compare_tensors, localise_tensors
 from consistency.thresholds import Profile
 from engine.contract.errors import ModelError
@@ -37,6 +39,7 @@ class Comparison:
             "missing": counts["missing"],
             "extra": counts["extra"],
             "not_compared": counts["not_compared"],
+            "not_observable": counts["not_observable"],
         }
 
 
@@ -79,14 +82,26 @@ def compare_open(
 
 def _judge(reference: Capture, judged: Capture, declared: Meta, profile: Profile) -> list[tuple[TensorVerdict, str]]:
     """A verdict on each name of either side, and the dtype in which it arrived."""
-    if reference.one_tensor and judged.one_tensor:
-        return [_pair(reference, judged, next(iter(reference.tensors)), declared, profile)]
-    layers = [
-        _pair(reference, judged, name, declared, profile) if name in judged.tensors else _missing(reference, name)
-        for name in reference.tensors
-    ]
-    extra = sorted(set(judged.tensors) - set(reference.tensors))
-    return layers + [(TensorVerdict(name, "extra", "not in A, the reference"), "") for name in extra]
+    known = partners(reference, judged, declared)
+    dtypes: dict[str, str] = {}
+
+    def compare(name: str, other: str) -> TensorVerdict:
+        verdict, dtypes[name], op = _pair(reference, judged, name, other, declared, profile)
+        paired = DECLARED if name in known.declared else ONLY if known.only else paired_by_name(verdict.op, op)
+        return replace(verdict, paired=paired, other=other)
+
+    layers = []
+    for name, load in reference.tensors.items():
+        if name in known.partner:
+            layers.append(compare(name, known.partner[name]))
+        elif name in known.covered:
+            layers.append(covered(load(), known.covered[name]))
+        else:
+            layers.append(_missing(reference, name))
+    if any(layer.inputs for layer in layers):
+        layers = Fused(layers, compare).told()
+    layers += [TensorVerdict(name, "extra", "not in A, the reference") for name in known.extra]
+    return [(layer, dtypes.get(layer.name, "")) for layer in layers]
 
 
 def as_document(comparison: Comparison) -> dict[str, Any]:
@@ -104,27 +119,34 @@ def as_document(comparison: Comparison) -> dict[str, Any]:
                 "status": layer.status,
                 "reason": layer.reason,
                 "metrics": dict(layer.metrics) if layer.metrics is not None else None,
+                "paired": _paired(layer),
             }
             for layer in comparison.layers
         ],
     }
 
 
-def _pair(reference: Capture, judged: Capture, name: str, meta: Meta, profile: Profile) -> tuple[TensorVerdict, str]:
-    """The verdict of one layer and the dtype in which it arrived; a lone tensor of B may have another name."""
-    other = name if name in judged.tensors else next(iter(judged.tensors))
+def _paired(layer: TensorVerdict) -> dict[str, Any] | None:
+    if layer.paired is None:
+        return None
+    return {"with": layer.other, "by": layer.paired.by, "confidence": layer.paired.confidence}
+
+
+def _pair(
+    reference: Capture, judged: Capture, name: str, other: str, meta: Meta, profile: Profile
+) -> tuple[TensorVerdict, str, str]:
+    """The verdict on A's ``name`` against B's ``other``, and the dtype and operator that B tells."""
     ref = declare(reference.tensors[name](), meta.of("A", name))
     got = declare(judged.tensors[other](), meta.of("B", other))
-    return compare_tensors(ref, replace(got, name=name), profile), got.dtype
+    return compare_tensors(ref, replace(got, name=name), profile), got.dtype, got.op
 
 
-def _missing(reference: Capture, name: str) -> tuple[TensorVerdict, str]:
+def _missing(reference: Capture, name: str) -> TensorVerdict:
     """A layer without a partner keeps its place in the graph: what it hides is downstream of it."""
     held = reference.tensors[name]()
-    missing = TensorVerdict(
+    return TensorVerdict(
         name, "missing", "not in B", op=held.op, dtype=held.dtype, shape=held.shape, inputs=held.inputs
     )
-    return missing, ""
 
 
 def _outcome(layers: tuple[TensorVerdict, ...], *, allow_extra: bool) -> tuple[str, int, tuple[str, ...]]:

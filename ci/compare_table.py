@@ -13,12 +13,15 @@ from consistency.tensors import TensorVerdict
 WIDTH = 80
 #: So many layers of one status are shown; the rest is counted.
 SHOWN = 20
-_ORDER = ("fail", "missing", "not_compared", "extra", "pass")
+_ORDER = ("fail", "missing", "not_compared", "extra", "not_observable", "pass")
+#: Pairs less sure than this say so.
+_SURE = 0.9
 _MARKS = {
     "fail": ("FAIL", "bold red"),
     "missing": ("missing", "yellow"),
     "not_compared": ("n/c", "yellow"),
     "extra": ("extra", "yellow"),
+    "not_observable": ("hidden", "yellow"),
     "pass": ("pass", "green"),
 }
 _HEADLINES = {
@@ -46,6 +49,8 @@ def _group(console: Console, layers: list[TensorVerdict]) -> None:
     for layer in sorted(layers, key=lambda layer: layer.introduced is False)[:SHOWN]:
         word, style = _MARKS[layer.status]
         table.add_row(Text(word, style=style), Text(f"{printable(layer.name)}{_numbers(layer)}"))
+        if told := _pairing(layer):
+            table.add_row("", Text(told))
         if layer.reason:
             table.add_row("", Text(printable(layer.reason)))
     if layers:
@@ -63,6 +68,14 @@ def _numbers(layer: TensorVerdict) -> str:
     return f"{text} of {_number(found['bound'])}" if layer.metric == "max_abs" else text
 
 
+def _pairing(layer: TensorVerdict) -> str:
+    """How a pair was found, where it is not by an equal name."""
+    paired = layer.paired
+    if paired is None or (paired.confidence >= _SURE and layer.name == layer.other):
+        return ""
+    return f"paired with {printable(layer.other)} by {printable(paired.by)} (confidence {paired.confidence:g})"
+
+
 def _number(value: object) -> str:
     return words.number(value if isinstance(value, (int, float)) else None)
 
@@ -77,6 +90,8 @@ def _summary(console: Console, comparison: Comparison) -> None:
         f"coverage: {counts['compared']} of {counts['expected']} layers compared, {counts['missing']} missing in B, "
         f"{counts['extra']} only in B, {counts['not_compared']} n/c"
     )
+    if counts["not_observable"]:
+        console.print(f"        {counts['not_observable']} not observable: fused into others, which is not equal")
     for reason in comparison.reasons:
         console.print(f"        {reason}")
     word, style = _HEADLINES[comparison.status]

@@ -23,6 +23,28 @@ class Pairing:
     remarks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Paired:
+    """By what two tensors were taken for one another, and how sure that is: an order from 0 to 1, no probability."""
+
+    by: str
+    confidence: float
+
+
+DECLARED = Paired("declared", 1.0)
+#: The values under this name are those of a later layer, whose own name is absent: a fused layer kept its first name.
+SURVIVOR = Paired("values of a fused layer", 0.7)
+#: Two captures of one tensor each.
+ONLY = Paired("the only tensor of each side", 0.4)
+
+
+def paired_by_name(op: str, other: str) -> Paired:
+    """A pair of one name; ``op`` and ``other`` are the operators as either side tells them, empty where it does not."""
+    if not op or not other:
+        return Paired("name", 0.9)
+    return Paired("name and operator", 1.0) if op == other else Paired(f"name only: {op} and {other}", 0.5)
+
+
 def pair(reference: Sequence[ReferenceLayer], observed: Sequence[ObservedLayer]) -> Pairing:
     """Pair by id; the order of ``observed`` does not matter. A layer both covered and observed is observed."""
     expected = {layer.id for layer in reference}

@@ -60,6 +60,7 @@ class Declared(Strict):
 
     ``permutation[i]`` is the model's axis that is stored as axis ``i`` (NHWC: ``[0, 2, 3, 1]``). ``strides`` are
     in elements, for padded rows. ``content``: the numbers are ``boxes`` (N, 4) of x0 y0 x1 y1, or a ``mask``.
+    For ``B`` only, what a converter recorded: ``of`` is A's name for it, ``covers`` A's tensors fused into it.
     """
 
     dtype: str | None = None
@@ -69,6 +70,8 @@ class Declared(Strict):
     strides: tuple[Annotated[int, Field(ge=1)], ...] | None = None
     quantisation: Quantised | None = None
     content: Literal["boxes", "mask"] | None = None
+    of: str | None = None
+    covers: tuple[str, ...] = ()
 
     @field_validator("dtype")
     @classmethod
@@ -107,6 +110,12 @@ class Meta(Strict):
         twice = sorted(set(self.both) & (set(self.A) | set(self.B)))
         if twice:
             raise ValueError(f"{twice[0]!r} is declared for both and for one side")
+        for name, declared in (*self.A.items(), *self.both.items()):
+            if declared.of is not None or declared.covers:
+                raise ValueError(f"{name!r}: of and covers say what B's tensors are of A; declare them for B")
+        named = [declared.of for declared in self.B.values() if declared.of is not None]
+        if len(set(named)) != len(named):
+            raise ValueError(f"{max(named, key=named.count)!r} is the `of` of two tensors")
         return self
 
     def of(self, side: Side, name: str) -> Declared | None:
@@ -124,10 +133,18 @@ def check_names(meta: Meta, source: Path, a: Collection[str], b: Collection[str]
     """Refuse a declaration of a tensor that is not there: a slip of the pen would be silent."""
     for key, declared, names in (("A", meta.A, a), ("B", meta.B, b), ("both", meta.both, {*a, *b})):
         for name in declared:
-            if name not in names:
-                near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
-                hint = f"did you mean {near[0]!r}?" if near else "the names are those of the capture"
-                raise ConfigError(f"{source}: {key}.{name}: no such tensor", hint=hint)
+            _check_name(source, f"{key}.{name}", name, names)
+    for name, told in meta.B.items():
+        for key, other in (("of", told.of), *(("covers", other) for other in told.covers)):
+            if other is not None:
+                _check_name(source, f"B.{name}.{key}: {other}", other, a)
+
+
+def _check_name(source: Path, where: str, name: str, names: Collection[str]) -> None:
+    if name not in names:
+        near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}?" if near else "the names are those of the capture"
+        raise ConfigError(f"{source}: {where}: no such tensor", hint=hint)
 
 
 def declare(tensor: Tensor, declared: Declared | None) -> Tensor:

@@ -30,7 +30,7 @@ from engine.contract.errors import LockstepError
 @click.option("--allow-extra", is_flag=True, help="B may hold layers that A has not.")
 @click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
 def command(a: Path, b: Path, profile_name: str, meta_file: Path | None, allow_extra: bool, as_json: bool) -> int:
-    """Judge capture B by the reference A, layer by layer, paired by name.
+    """Judge capture B by the reference A, layer by layer, paired by name or record.
 
     A capture is a trace folder, a folder of .npy/.pb/.bin files, or one .npz, .safetensors, .npy, .pb (ONNX) or
     .bin file.

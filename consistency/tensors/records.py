@@ -8,10 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from consistency.pairing import Paired
 from consistency.records import NonFinite
 
 Content = Literal["", "boxes", "mask"]
-TensorStatus = Literal["pass", "fail", "missing", "extra", "not_compared"]
+TensorStatus = Literal["pass", "fail", "missing", "extra", "not_compared", "not_observable"]
 
 #: Smallest and largest code of the types a quantised tensor may have.
 CODE_RANGES = {
@@ -80,6 +81,7 @@ class TensorVerdict:
 
     ``metrics`` holds finite numbers, text or ``None`` (``reason`` among them says why). ``span`` is the smallest
     and largest finite value of the reference. ``introduced``: first deviating (``None``: the graph is not known).
+    ``paired`` tells by what its partner ``other`` of the judged side was found; ``None`` where it has none.
     """
 
     name: str
@@ -94,6 +96,8 @@ class TensorVerdict:
     nonfinite: NonFinite = field(default_factory=NonFinite)
     span: tuple[float, float] | None = None
     introduced: bool | None = None
+    paired: Paired | None = None
+    other: str = ""
 
 
 def dequantise(tensor: Tensor) -> Tensor:

@@ -65,8 +65,12 @@ def test_equal_captures_pass(compare):
     code, out, _ = compare("a.npz", "b.npz", "--json")
     document = strict(out)
     assert (code, document["status"], document["exit_code"]) == (0, "pass", 0)
-    assert document["coverage"] == {"expected": 2, "compared": 2, "missing": 0, "extra": 0, "not_compared": 0}
-    assert set(layers(out)["conv"]) == {"name", "status", "reason", "metrics"}
+    assert document["coverage"] == {
+        **{"expected": 2, "compared": 2, "missing": 0, "extra": 0, "not_compared": 0},
+        "not_observable": 0,
+    }
+    assert set(layers(out)["conv"]) == {"name", "status", "reason", "metrics", "paired"}
+    assert layers(out)["conv"]["paired"] == {"with": "conv", "by": "name", "confidence": 0.9}
 
 
 def test_a_failing_layer_is_exit_1_and_comes_first(compare):
