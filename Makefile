@@ -30,7 +30,7 @@ test-long: ## the exhaustive tests
 
 chaos: ## break a farm in every way at every moment; writes docs/faults.md (options: ARGS="-k NAME")
 	@setup/bootstrap.sh test
-	@$(BIN)/python -m pytest -m "chaos and long" tests/chaos $(ARGS); code=$$?; $(BIN)/python -m tests.chaos.table || exit 1; exit $$code
+	@$(BIN)/python -m tests.chaos.parts $(ARGS); code=$$?; $(BIN)/python -m tests.chaos.table || exit 1; exit $$code
 
 lint: ## formatters, linters, types and import rules; warnings are errors
 	@setup/bootstrap.sh lint

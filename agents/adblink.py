@@ -26,7 +26,7 @@ from agents.adbwatch import Watch
 from agents.apart import Apart
 from agents.base import Completed
 from agents.deployment import CHUNK_BYTES
-from engine.contract.errors import DeviceUnavailable, InfraError, StorageFull, TransferError
+from engine.contract.errors import AdbServerReplaced, DeviceUnavailable, InfraError, StorageFull, TransferError
 
 #: How long our server may take to open a stream to a device.
 OPEN_SECONDS = 15.0
@@ -63,6 +63,9 @@ class AdbLink:
         except (OSError, EOFError, AdbError) as error:
             self.close()
             raise self._gone(_reason(error)) from error
+        except DeviceUnavailable as error:
+            self.close()
+            raise self._replaced() or error from error.__cause__
         except BaseException:
             self.close()
             raise
@@ -196,22 +199,28 @@ class AdbLink:
 
     def _gone(self, reason: str) -> DeviceUnavailable:
         """What became of the link; one that failed once is not used again, and says the same again."""
-        serial = self.route.serial
-        ours, other = self.server.endpoint.version, self.server.replaced_by()
-        if other is not None:
-            words = (
-                f"the adb server was replaced in the middle: {ours} before, {other} now; "
-                "nothing of this attempt is kept"
-            )
-            hint = "did another adb on this host end it? The attempt is repeated"
-        else:
-            listed = self._now()
-            words = f"the adb link {serial} was lost: {reason}; now it is {listed.state}"
-            if listed.usable:
-                words += " in the list, which may be stale"
-            hint = next_step(Listed(serial, "offline") if listed.usable else listed)
-        self._lost = DeviceUnavailable(f"{self.device}: {words}", hint=hint, device=self.device)
+        self._lost = self._replaced() or self._left(reason)
         return self._lost
+
+    def _replaced(self) -> AdbServerReplaced | None:
+        """What is to be said when our server is not there any more, or another one in its place."""
+        other = self.server.replaced_by()
+        if other is None:
+            return None
+        return AdbServerReplaced(
+            f"{self.device}: the adb server was replaced in the middle: {self.server.endpoint.version} before, "
+            f"{other} now; nothing of this attempt is kept",
+            hint="did another adb on this host end it? The attempt is repeated",
+            device=self.device,
+        )
+
+    def _left(self, reason: str) -> DeviceUnavailable:
+        serial, listed = self.route.serial, self._now()
+        words = f"{self.device}: the adb link {serial} was lost: {reason}; now it is {listed.state}"
+        if listed.usable:
+            words += " in the list, which may be stale"
+        hint = next_step(Listed(serial, "offline") if listed.usable else listed)
+        return DeviceUnavailable(words, hint=hint, device=self.device)
 
     def _now(self) -> Listed:
         try:

@@ -19,6 +19,7 @@ from engine.contract.errors import DeviceUnavailable
 
 CONNECT_SECONDS = 15.0
 #: How long a device may be absent from the list before it is told as lost; a server that just started finds USB late.
+#: So long an address may take to accept, too: adb's own 10 s would cost each of its jobs that.
 SETTLE_SECONDS = 3.0
 #: A device that is listed and does not answer a command within this is not usable.
 ANSWER_SECONDS = 10.0
@@ -97,7 +98,9 @@ def _call(server: AdbServer, entry: Listed) -> str:
         if entry.state == "offline":  # a dead line that the server has not given up yet
             with suppress(AdbError):
                 server.query(f"host:disconnect:{entry.serial}")
-        words = server.query(f"host:connect:{entry.serial}", CONNECT_SECONDS)
+        words = server.query(f"host:connect:{entry.serial}", SETTLE_SECONDS)
+    except TimeoutError:  # the server goes on trying: what comes later is found connected
+        return f"no answer within {SETTLE_SECONDS:.0f} s"
     except (OSError, AdbError, EOFError) as error:
         return str(error)[:200] or "no answer"
     return "" if words.startswith(("connected", "already")) else words[:200]

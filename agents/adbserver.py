@@ -30,6 +30,9 @@ from engine.places import state_root
 BINARY_VARIABLE = "ADBUTILS_ADB_PATH"
 START_SECONDS = 25.0
 ANSWER_SECONDS = 10.0
+#: How long the next server may take to show itself after ours was ended.
+SUCCESSOR_SECONDS = 2.0
+NOBODY = "none"
 _TAKE_OVER_TRIES = 20
 
 
@@ -135,14 +138,22 @@ class AdbServer:
     def replaced_by(self) -> str | None:
         """The version of the server that took the place of ours, None while ours is there.
 
-        It is asked when a connection broke: another adb on our port, or our own supervisor's next server.
+        It is asked when a connection broke: another adb on our port, or our own supervisor's next server. One that is
+        just starting is waited for, so that it can be named.
         """
-        there = protocol_version(self.endpoint.port)
-        now = read_endpoint(self.folder)
+        until = time.monotonic() + SUCCESSOR_SECONDS
+        while (found := self._successor()) == NOBODY and time.monotonic() < until:
+            time.sleep(0.05)
+        return found
+
+    def _successor(self) -> str | None:
+        there, now = protocol_version(self.endpoint.port), read_endpoint(self.folder)
+        if there is not None and not self.endpoint.version.startswith(there):
+            return there
         if now is not None and now.pid != self.endpoint.pid:
             return f"{now.version}, started anew"
-        if there is None or not self.endpoint.version.startswith(there):
-            return there or "none"
+        if there is None:
+            return NOBODY
         return None if _lives(self.endpoint.pid) else f"{there}, not ours"
 
     # -- its life -----------------------------------------------------------------------------------

@@ -40,7 +40,8 @@ attempt() (
         [ "$owner" = "$(id -u)" ] && chmod 700 . || { echo "it belongs to somebody else"; exit 1; }
     fi
     probe=jobs/.executes-$$
-    echo exit 0 >"$probe" && chmod 755 "$probe" || exit 1  # no interpreter is named: the shell is, where it may run
+    # No interpreter is named: the shell is, where it may run
+    echo exit 0 >"$probe" && chmod 755 "$probe" || { rm -f "$probe"; exit 1; }
     "./$probe" 2>/dev/null || { rm -f "$probe"; echo "not executable here"; exit 1; }
     rm -f "$probe"
     pwd -P

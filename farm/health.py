@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from engine.contract.errors import (
+    AdbServerReplaced,
     BrokerError,
     DeviceHeld,
     DeviceQuarantined,
@@ -73,13 +74,13 @@ def names_of(kind: type[LockstepError]) -> set[str]:
 
 
 def blames_device(error: JobError) -> bool:
-    """True when the error says something against the device, rather than the engine, a worker or the broker."""
+    """True when the error says something against the device, not the engine, a worker, the host or the broker."""
     if error.type == TIMED_OUT:
         return True
     if error.type in names_of(StorageFull):  # without a device it is the host that has no room
         return "device" in error.fields
     return error.type in names_of(InfraError) and not any(
-        error.type in names_of(other) for other in (LeaseLost, BrokerError, StoreError)
+        error.type in names_of(other) for other in (LeaseLost, AdbServerReplaced, BrokerError, StoreError)
     )
 
 

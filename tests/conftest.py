@@ -1,4 +1,4 @@
-"""What the tests of all rooms share: the browser that `make test` unpacked, and an option."""
+"""What the tests of all rooms share: the browser that `make test` unpacked, and options."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from engine.toolchain import browser
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--chaos-seed`` must be known wherever the tests are started from."""
+    """``--chaos-…`` must be known wherever the tests are started from."""
     parser.addoption(
         "--chaos-seed", type=int, default=1, help="which handful of faults × moments × links `make test` tries"
     )
+    parser.addoption("--chaos-part", default="1/1", help="which share of all of them: the Nth of M, as N/M")
 
 
 @pytest.fixture(scope="session", autouse=True)

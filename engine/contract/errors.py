@@ -19,7 +19,8 @@
         │   ├── DeviceUnauthorized      it does not know us, or we do not know it: a person must
         │   ├── HostKeyChanged          it shows another host key than before: a person must look
         │   ├── DeviceHeld              a person keeps it for themselves
-        │   └── DeviceQuarantined       it failed too often; it is probed before it is used again
+        │   ├── DeviceQuarantined       it failed too often; it is probed before it is used again
+        │   └── AdbServerReplaced       another adb of its host ended our server: no fault of the device
         ├── TransferError            a file arrived with another hash, or not at all
         │   └── TransferDamaged      what arrived from the device is not what is there
         ├── StorageFull              host or device has no room
@@ -140,6 +141,10 @@ class DeviceHeld(DeviceUnavailable):
 
 class DeviceQuarantined(DeviceUnavailable):
     """The device failed too often of late and has not passed a probe since."""
+
+
+class AdbServerReplaced(DeviceUnavailable):
+    """Another adb of the device's host ended our server in the middle of an attempt: no fault of the device."""
 
 
 class TransferError(InfraError):

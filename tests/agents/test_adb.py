@@ -387,6 +387,7 @@ def test_a_transfer_that_stops_in_the_middle_ends_in_time_and_has_no_final_name(
         monkeypatch.setattr(posix, "CONTROL_SECONDS", 1.0)
         monkeypatch.setattr(posix, "SLOWEST_LINK", 10**9)
         monkeypatch.setattr(posix, "SLOWEST_STORAGE", 10**9)
+        monkeypatch.setattr(adblink, "SILENCE_SECONDS", 1.0)
         monkeypatch.setattr(adbshell, "GRACE_SECONDS", 0.5)
         line.left = int(0.6 * blob.size)
         with pytest.raises(DeviceUnavailable, match=r"was lost: no answer in time; now it is device in the list"):
@@ -418,6 +419,8 @@ def test_a_device_that_is_listed_and_never_answers_is_told_in_time(
 ) -> None:
     monkeypatch.setattr(adbreach, "ANSWER_SECONDS", 1.0)
     monkeypatch.setattr(adbreach, "CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(adbreach, "SETTLE_SECONDS", 1.0)
+    monkeypatch.setattr(adblink, "OPEN_SECONDS", 1.0)
     monkeypatch.setattr(adbshell, "GRACE_SECONDS", 0.5)
     with proxy_to(device) as line:
         with agent_of(line.serial) as agent:

@@ -237,8 +237,10 @@ class Phones:
         self._started[small_disk] = self._open.enter_context(device)
         return self._started[small_disk]
 
-    def close(self) -> None:
-        """End them."""
+    def __enter__(self) -> Phones:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
 

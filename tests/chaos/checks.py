@@ -63,7 +63,7 @@ def never_two_holders(evidence: Evidence) -> None:
 
 def nothing_is_left_on_the_device(evidence: Evidence) -> None:
     """No folder of a job and no half file."""
-    assert not evidence.leftovers
+    assert not evidence.leftovers, evidence.leftovers
 
 
 def nothing_is_confused(evidence: Evidence, ends: str, lasts: bool = False) -> None:
@@ -103,4 +103,5 @@ def recovery_seconds(evidence: Evidence) -> float:
 
 def recovers_in_time(evidence: Evidence) -> None:
     """Within twice the time of a lease."""
-    assert recovery_seconds(evidence) <= 2 * LEASE_SECONDS
+    story = [(round(change.at - (evidence.struck or 0), 1), change.after) for change in evidence.changes]
+    assert recovery_seconds(evidence) <= 2 * LEASE_SECONDS, story

@@ -56,12 +56,17 @@ class Engine:
         """What one job carries; ``chaos`` is where its runner meets the scenario."""
         names = ["padding.bin", "model.digest", "other.bin", "other.digest", "runner.sh"]
         work = "other" if regressed else "model"
+        files = {name: self._file(name) for name in names}
+        if "-" in case:  # a bundle that its device cannot have from the job before
+            padding = self.folder / f"padding-{case}.bin"
+            padding.write_bytes(PADDING[::-1] + case.encode())
+            files["padding.bin"] = self._file(padding.name)
         bundle = BundleRef(
             engine="chaos",
             version="1",
             abi="x86-64",
-            digest=hashlib.sha256(work.encode()).hexdigest()[:32],
-            files={name: self._file(name) for name in names},
+            digest=hashlib.sha256(f"{work} {files['padding.bin'].sha256}".encode()).hexdigest()[:32],
+            files=files,
             runner=("/bin/sh", "runner.sh"),
             env={"CHAOS": chaos, "DEVICE": device.name, "WORK": work},
             level=0,

@@ -1,11 +1,12 @@
 """What a worker of the chaos suite runs: the real executor, with places where it stops until the fault has struck.
 
 Workers import this before they fork, so what is replaced here holds in every slot. Nothing is replaced but places to
-stop, the clock, the length of the lease, and one write or transfer that is to go wrong.
+stop, the clock, the length of the lease and of a silence, and one write or transfer that is to go wrong.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
@@ -29,6 +30,11 @@ LEASE_SECONDS = float(os.environ["LOCKSTEP_CHAOS_LEASE"])
 #: The victim's deployment stops before this piece: some of it has arrived, some has not.
 PIECE = 3
 
+# In the parent of all slots: what a link needs is imported once, not by each of them
+importlib.import_module(f"agents.{os.environ['LOCKSTEP_CHAOS_LINK']}")
+if "LOCKSTEP_CHAOS_SILENCE" in os.environ:
+    importlib.import_module("agents.adblink").SILENCE_SECONDS = float(os.environ["LOCKSTEP_CHAOS_SILENCE"])
+
 
 def execute(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) -> dict[str, Any]:
     """The real thing, and which attempt it was."""
@@ -46,10 +52,10 @@ def consume(name: str) -> bool:
 
 
 def reach(moment: str, case: str) -> None:
-    """Stop here if this is the victim and the moment was asked for, until the fault has struck."""
-    if case != "victim" or not consume(moment):
+    """Stop here if that was asked for, until the fault has struck."""
+    if not consume(f"{moment}-{case}"):
         return
-    held = FOLDER / f"{moment}.taken"
+    held = FOLDER / f"{moment}-{case}.taken"
     part = FOLDER / ".reached"
     part.write_text(str(os.getpid()))
     part.rename(FOLDER / "reached")

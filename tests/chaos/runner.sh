@@ -13,9 +13,11 @@ fault=
 case $job in
 *victim*)
     mv "$CHAOS/runner" "$CHAOS/runner.taken" 2>/dev/null && fault=$(cat "$CHAOS/runner.taken")
-    if mv "$CHAOS/running" "$CHAOS/running.taken" 2>/dev/null; then
+    stop=${job#*-}
+    stop=$CHAOS/running-${stop%-*}
+    if mv "$stop" "$stop.taken" 2>/dev/null; then
         : >"$CHAOS/.reached" && mv "$CHAOS/.reached" "$CHAOS/reached"
-        while [ -e "$CHAOS/running.taken" ]; do sleep 0.02; done
+        while [ -e "$stop.taken" ]; do sleep 0.02; done
     fi
     ;;
 esac

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -37,6 +38,8 @@ LOST_MESSAGE_SECONDS = 2.5
 RUNNER_SECONDS = 60.0
 #: The device that faults are aimed at.
 VICTIMS = "device-0"
+#: Case, device and position of each job.
+JOBS = (("victim", VICTIMS, 0), ("after", VICTIMS, 1), ("other", "device-1", 0), ("regressed", "device-1", 1))
 #: What is left for the runner to take, where it sees it; all else is for the executor.
 OF_THE_RUNNER = ("running", "runner")
 
@@ -85,12 +88,18 @@ class Evidence:
 
 @dataclass
 class World:
-    """``with World(link, phones) as world: evidence = world.run(fault, moment)``; ``phones`` for the link adb."""
+    """``with World(link, phones) as world: evidence = world.run(fault, moment)``; ``phones`` for the link adb.
+
+    ``payload`` goes with the run; ``silence`` is how many seconds an adb transfer may stand still, when not as usual.
+    """
 
     link: str
     phones: Phones | None = None
     seconds: float = RUNNER_SECONDS
     small_disk: bool = False
+    jobs: tuple[tuple[str, str, int], ...] = JOBS
+    payload: dict[str, Any] = field(default_factory=dict)
+    silence: float | None = None
     board: Board | None = field(init=False, default=None)
     folder: Path = field(init=False)
     struck: float | None = field(init=False, default=None)
@@ -138,7 +147,7 @@ class World:
 
     def order(self, name: str, words: str = "") -> None:
         """Leave a file that the executor or the runner takes, once."""
-        place = self.meeting if name in OF_THE_RUNNER else self.chaos
+        place = self.meeting if name.startswith(OF_THE_RUNNER) else self.chaos
         (place / name).write_text(words)
         (place / name).chmod(0o666)
 
@@ -152,9 +161,26 @@ class World:
         """Where the victim's runner meets the scenario, as this host sees it."""
         return self.board.meeting if self.board else self.chaos
 
-    def victim(self) -> JobView:
+    def stop_at(self, moment: str, case: str = "victim") -> None:
+        """Have a victim stop when it comes to ``moment`` for the first time."""
+        self.order(f"{moment}-{case}")
+
+    def reached(self) -> bool:
+        """True while a victim stops at its moment."""
+        return any(path.exists() for path in self._told())
+
+    def let_go(self, moment: str, case: str = "victim") -> None:
+        """The victim goes on."""
+        for path in self._told():
+            path.unlink(missing_ok=True)
+            path.with_name(f"{moment}-{case}.taken").unlink(missing_ok=True)
+
+    def _told(self) -> tuple[Path, ...]:
+        return tuple(place / "reached" for place in {self.chaos, self.meeting})
+
+    def victim(self, case: str = "victim") -> JobView:
         """The job that the fault is aimed at."""
-        return next(job for job in jobs_of(self.store, self.run_id) if job.case == "victim")
+        return next(job for job in jobs_of(self.store, self.run_id) if job.case == case)
 
     def tries(self) -> tuple[AttemptView, ...]:
         """The attempts at the victim so far."""
@@ -162,7 +188,7 @@ class World:
 
     def slot(self) -> int:
         """The process that has the victim, be it before its claim."""
-        told = next(path for path in self._reached() if path.exists()).read_text()
+        told = next(path for path in self._told() if path.exists()).read_text()
         return int(told) if told else int(self.tries()[-1].worker.partition("@")[0])
 
     def processes(self, word: str = "") -> list[int]:
@@ -212,11 +238,11 @@ class World:
         """Run four jobs on two devices and let ``fault`` strike once the victim reaches ``moment``."""
         self.run_id = self._plan()
         fault.arm(self)
-        self.order(moment)
+        self.stop_at(moment)
         over = threading.Event()
         faults: list[BaseException] = []
         self._struck = threading.Event()
-        striking = threading.Thread(target=self._strike, args=(moment, fault, over, faults))
+        striking = threading.Thread(target=self._strike, args=(moment, fault, over, faults), daemon=True)
         striking.start()
         try:
             if fault.controller:
@@ -229,7 +255,7 @@ class World:
                     fault.after(self)
         finally:
             over.set()
-            self._let_go(moment)
+            self.let_go(moment)
             striking.join()
         if faults:
             raise faults[0]
@@ -246,24 +272,15 @@ class World:
 
     def _strike(self, moment: str, fault: Fault, over: threading.Event, faults: list[BaseException]) -> None:
         try:
-            wait_until(lambda: any(path.exists() for path in self._reached()), over)
+            wait_until(self.reached, over)
             self.strike_now()
             fault.strike(self)
         except BaseException as error:
             faults.append(error)
         finally:
-            self._let_go(moment)
+            self.let_go(moment)
             self._struck.set()
             over.wait()  # what this thread started asked to end with its parent, and that is this thread
-
-    def _reached(self) -> tuple[Path, ...]:
-        """What says, when it is there, that the victim has reached the moment."""
-        return tuple(place / "reached" for place in {self.chaos, self.meeting})
-
-    def _let_go(self, moment: str) -> None:
-        """The victim goes on."""
-        for place in {self.chaos, self.meeting}:
-            (place / f"{moment}.taken").unlink(missing_ok=True)
 
     def _run_apart(self) -> None:
         with (self.folder / "command.log").open("wb") as log:
@@ -281,12 +298,6 @@ class World:
 
     def _plan(self) -> str:
         devices = {name: self._device(name) for name in (VICTIMS, "device-1")}
-        plan = [
-            ("victim", VICTIMS, 0),
-            ("after", VICTIMS, 1),
-            ("other", "device-1", 0),
-            ("regressed", "device-1", 1),
-        ]
         jobs = [
             JobSpec(
                 case=case,
@@ -297,12 +308,14 @@ class World:
                     devices[device],
                     self.board.chaos if device == VICTIMS and self.board else str(self.chaos),
                     regressed=case == "regressed",
-                    seconds=self.seconds if case == "victim" else RUNNER_SECONDS,
+                    seconds=self.seconds if case.startswith("victim") else RUNNER_SECONDS,
                 ),
             )
-            for case, device, position in plan
+            for case, device, position in self.jobs
         ]
-        return create_run(self.store, RunSpec(suite="chaos", engine="chaos", command="chaos"), jobs)
+        return create_run(
+            self.store, RunSpec(suite="chaos", engine="chaos", command="chaos", payload=self.payload), jobs
+        )
 
     def _device(self, name: str) -> Device:
         link = self.board.link() if name == VICTIMS and self.board is not None else Link(kind="local")
@@ -326,7 +339,10 @@ class World:
         patch.setenv("LOCKSTEP_STATE", str(self.state))
         patch.setenv("LOCKSTEP_CHAOS", str(self.chaos))
         patch.setenv("LOCKSTEP_CHAOS_LEASE", str(LEASE_SECONDS))
+        patch.setenv("LOCKSTEP_CHAOS_LINK", self.link)
         patch.setenv("PYTHONPATH", str(REPOSITORY))
+        if self.silence is not None:
+            patch.setenv("LOCKSTEP_CHAOS_SILENCE", str(self.silence))
         for variable in ("LOCKSTEP_BROKER_URL", "LOCKSTEP_STORE_URL"):
             patch.delenv(variable, raising=False)
         patch.setattr(dispatch, "LOST_MESSAGE_SECONDS", LOST_MESSAGE_SECONDS)

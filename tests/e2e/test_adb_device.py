@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,10 @@ from typing import Any
 import pytest
 
 from agents.adbserver import stop_server
+from agents.emulation.roots import tree_of
+from agents.emulation.spec import Spec
+from engine.debian import silent
+from engine.toolchain import Toolchain
 from tests.agents.adbd import AdbDevice, running_adbd
 from tests.e2e.bench import HOST, Bench
 
@@ -107,3 +112,77 @@ def test_a_line_that_is_cut_while_the_runner_runs_is_not_the_engines_fault(bench
     assert done.exit_code == 3, done.text
     assert "phone: the adb link" in done.text or f"phone: {phone.serial} is" in done.text
     assert "crashed" not in done.text
+
+
+LIBRARY = 'extern "C" const char* engine_program() { return "refrt"; }'
+LAUNCHER = r"""
+#include <cstdio>
+#include <cstring>
+#include <unistd.h>
+extern "C" const char* engine_program();
+int main(int, char** argv) {
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s/%s", int(strrchr(argv[0], '/') - argv[0]), argv[0], engine_program());
+    return execv(path, argv);
+}
+"""
+
+
+def link_for_the_phone(source: str, out: Path, *more: str) -> None:
+    """Compile against the C library of the device itself, as an NDK does."""
+    tools = Toolchain.locate()
+    flags = ["--target=x86_64-linux-gnu", f"--sysroot={tools.root}", "-fuse-ld=lld", "-nodefaultlibs"]
+    command = [str(tools.compiler), *flags, "-x", "c++", "-", "-x", "none", *more, "-o", str(out)]
+    subprocess.run(command, env=tools.environment(), input=source, text=True, check=True)
+
+
+def test_a_dynamic_engine_finds_the_library_in_its_bundle_and_nowhere_else(bench: Bench, phone: AdbDevice) -> None:
+    fleet, only = bench.fleet(device_behind(phone)), ("--case", "vad-noise")
+    assert bench.gate("--devices", fleet, *only).case("vad-noise", "phone")["status"] == "pass"
+    static = next((phone.root / "data/local/tmp/lockstep/bundles").glob("*/refrt"))
+    folder = bench.folder / "dynamic"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "refrt").write_bytes(static.read_bytes())
+    libc = tree_of(Spec("phone", "adb", "x86-64"), silent) / "usr/lib/x86_64-linux-gnu/libc.so.6"
+    library = folder / "lib/libengine.so"
+    link_for_the_phone(LIBRARY, library, "-shared", "-fPIC")
+    link_for_the_phone(LAUNCHER, folder / "launch", str(library), str(libc))
+    facts = {
+        "level": 2,
+        "model_format": "refrt",
+        "runner": ["./launch"],
+        "abis": {"x86-64": {"files": ["launch", "refrt", "lib/libengine.so"]}},
+    }
+    lost = bench.engine("dynamic", "", **facts)
+    entry = bench.gate("--engine", lost, "--devices", fleet, *only).case("vad-noise", "phone")
+    assert entry["status"] == "crashed"
+    assert "libengine.so" in entry["reason"]
+    found = bench.engine("dynamic", "", env={"LD_LIBRARY_PATH": "{bundle}/lib"}, **facts)
+    entry = bench.gate("--engine", found, "--devices", fleet, *only).case("vad-noise", "phone")
+    assert entry["status"] == "pass", entry
+    assert "29 compared layers equal canonical bit for bit" in entry["reason"]
+
+
+@pytest.mark.long
+@pytest.mark.qemu
+def test_a_whole_gate_on_an_arm64_phone(bench: Bench, tmp_path: Path) -> None:
+    with running_adbd(tmp_path / "arm", "arm64", name="arm") as device:
+        entry = {
+            **HOST,
+            "name": "arm",
+            "chip": "cortex-a53",
+            "model": "emulated-adb",
+            "os": "android",
+            "abis": ["arm64"],
+            "link": {"kind": "adb", "serial": device.serial, "emulated": True},
+        }
+        try:
+            done = bench.gate("--devices", bench.fleet(entry))
+        finally:
+            assert stop_server(bench.folder / "state" / "adb"), "somebody still uses the adb server"
+    assert done.exit_code == 0, done.text
+    assert {case["status"] for case in done.verdict["cases"]} == {"pass"}
+    assert {case["device"] for case in done.verdict["cases"]} == {"arm"}
+    (told,) = done.verdict["devices"]
+    assert (told["link"], told["emulated"], told["tested"]) == ("adb", True, True)
+    assert done.verdict["coverage"]["layers_paired"] == done.verdict["coverage"]["layers_expected"]
