@@ -6,7 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from engine.models.golden import golden_trace
 from engine.models.graph import read_model
 from engine.models.mutate import mutate, parse_injection, valid_targets
 from engine.models.preprocess import PreparedInput
+from engine.models.quantise import quantised_model
 from engine.places import cache_root
 from farm.casejob import FileRef, InputRef
 from farm.config import nearest
@@ -30,12 +31,16 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class PreparedCase:
-    """One case ready to run: the model as ONNX, its inputs, its golden trace."""
+    """One case ready to run: the model as ONNX, its inputs, its golden trace.
+
+    ``fp32`` is the golden of the model of which this one is the quantised form.
+    """
 
     case: Case
     onnx: Path
     inputs: Mapping[str, PreparedInput]
     golden: Trace
+    fp32: Trace | None = None
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -54,14 +59,38 @@ def prepare_cases(suite: Suite, cases: tuple[Case, ...], report: Report) -> tupl
     """Fetch models and inputs (offline once cached) and compute the golden traces that are not cached yet."""
     cache = cache_root()
     fetched = fetch_suite(suite.model_files, suite.input_files, cache, report)
+    files, models = dict(fetched.files), dict(fetched.models)
+    models |= quantised_models(suite, {case.model for case in cases}, models, files, report)
     prepared = []
     for case in cases:
-        inputs = suite.prepare(case, dict(fetched.files), cache)
-        model = fetched.models[case.model]
+        inputs = suite.prepare(case, files, cache)
+        model, fp32 = models[case.model], suite.fp32_of(case.model)
         report(f"golden {case.id}")
         arrays = {name: entry.array() for name, entry in inputs.items()}
-        prepared.append(PreparedCase(case, model, inputs, golden_trace(model, arrays, cache / "references" / "golden")))
+        folder = cache / "references" / "golden"
+        golden = golden_trace(model, arrays, folder)
+        real = golden_trace(models[fp32], arrays, folder) if fp32 else None
+        prepared.append(PreparedCase(case, model, inputs, golden, real))
     return tuple(prepared)
+
+
+def quantised_models(
+    suite: Suite, wanted: Collection[str], models: Mapping[str, Path], files: dict[str, Path], report: Report
+) -> dict[str, Path]:
+    """The models of ``wanted`` that the suite makes from others, made from ``models`` unless they are cached."""
+    cache = cache_root()
+    made = {}
+    for entry in suite.models:
+        if entry.quantise is None or entry.fp32 is None or entry.id not in wanted:
+            continue
+        report(f"quantise {entry.id}")
+        calibration = [
+            {name: ready.array() for name, ready in suite.prepare_inputs(given, files, cache).items()}
+            for given in entry.quantise.inputs
+        ]
+        recipe = entry.quantise.recipe()
+        made[entry.id] = quantised_model(models[entry.fp32], calibration, recipe, cache / "quantised")
+    return made
 
 
 def model_file(prepared: PreparedCase, source: EngineSource, onnx_path: Path, root: Path) -> FileRef:

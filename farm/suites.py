@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from engine.contract.errors import ConfigError, UsageError
 from engine.contract.request import Limits
 from engine.models.preprocess import PreparedInput, checked_recipe, prepared_input
+from engine.models.quantise import Recipe
 from engine.models.sources import DebianFile, LocalFile, Origin, PinnedFile, PypiFile, UriFile
 from engine.models.tasks import ArgmaxIs, ShareAbove, Task
 from farm.conditions import Conditions
@@ -39,6 +40,19 @@ class Debian(Strict):
     package: str = Field(pattern=r"^[a-z0-9][a-z0-9+.-]{1,63}$")
     member: str
     version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.+:~-]{1,64}$")
+
+
+class Quantise(Strict):
+    """How a model is made from its ``fp32``: ``inputs`` are what its ranges are taken from, model input to input id."""
+
+    inputs: tuple[dict[str, str], ...] = Field(min_length=1)
+    operators: tuple[str, ...] = Field(default=Recipe.operators, min_length=1)
+    per_channel: bool = Recipe.per_channel
+    reduce_range: bool = Recipe.reduce_range
+
+    def recipe(self) -> Recipe:
+        """What ``engine.models.quantise`` takes."""
+        return Recipe(self.operators, self.per_channel, self.reduce_range)
 
 
 class SourceFile(Strict):
@@ -74,6 +88,30 @@ class SourceFile(Strict):
         named = self.pypi.member if self.pypi else self.debian.member if self.debian else self.path or self.uri or ""
         suffix = Path(named).suffix.lower()
         return suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else ""
+
+
+class Model(SourceFile):
+    """A model: a pinned file, or one that is made by ``quantise`` (no ``sha256`` then: what it is made from is pinned).
+
+    ``fp32`` names the model of which this one is the quantised form.
+    """
+
+    sha256: Sha256 | None = None  # type: ignore[assignment]  # held by _one_origin
+    fp32: str | None = None
+    quantise: Quantise | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Model:
+        if self.quantise is None:
+            if self.sha256 is None:
+                raise ValueError("sha256 is missing: a file is taken only by its hash")
+            super()._one_origin()  # type: ignore[operator]
+            return self
+        if self.sha256 or any(getattr(self, key) is not None for key in ("pypi", "debian", "path", "uri")):
+            raise ValueError("`quantise` makes the model from its `fp32`: give no file and no sha256")
+        if self.fp32 is None:
+            raise ValueError("`quantise` needs `fp32`: the model it is made from")
+        return self
 
 
 class Input(Strict):
@@ -176,7 +214,7 @@ class Suite(Strict):
     """One suite. ``models`` and ``files`` are pinned files, ``inputs`` tensors made from them, ``cases`` the work."""
 
     name: Name
-    models: tuple[SourceFile, ...] = Field(min_length=1)
+    models: tuple[Model, ...] = Field(min_length=1)
     files: tuple[SourceFile, ...] = ()
     inputs: tuple[Input, ...] = Field(min_length=1)
     cases: tuple[Case, ...] = Field(min_length=1)
@@ -193,13 +231,17 @@ class Suite(Strict):
 
     @property
     def model_files(self) -> tuple[PinnedFile, ...]:
-        """All models as pinned files."""
-        return tuple(entry.pinned(self._folder) for entry in self.models)
+        """All models that are files, pinned."""
+        return tuple(entry.pinned(self._folder) for entry in self.models if entry.quantise is None)
 
     @property
     def input_files(self) -> tuple[PinnedFile, ...]:
         """All input files as pinned files."""
         return tuple(entry.pinned(self._folder) for entry in self.files)
+
+    def fp32_of(self, model: str) -> str | None:
+        """The model of which ``model`` is the quantised form."""
+        return next(entry.fp32 for entry in self.models if entry.id == model)
 
     def case(self, case_id: str) -> Case:
         """One case; ``UsageError`` with the nearest name."""
@@ -213,9 +255,13 @@ class Suite(Strict):
 
     def prepare(self, case: Case, files: dict[str, Path], cache: Path) -> dict[str, PreparedInput]:
         """The tensors of one case by model input, from fetched ``files`` (id to path)."""
+        return self.prepare_inputs(case.inputs, files, cache)
+
+    def prepare_inputs(self, inputs: dict[str, str], files: dict[str, Path], cache: Path) -> dict[str, PreparedInput]:
+        """The tensors of ``inputs`` (model input to id of ``inputs``)."""
         by_id = {entry.id: entry for entry in self.inputs}
         prepared = {}
-        for model_input, input_id in case.inputs.items():
+        for model_input, input_id in inputs.items():
             entry = by_id[input_id]
             source = files[entry.file] if entry.file else None
             prepared[model_input] = prepared_input(model_input, entry.recipe, entry.parameters, source, cache)
@@ -245,6 +291,17 @@ def _unknown_references(suite: Suite) -> Iterable[str]:
     models = [entry.id for entry in suite.models]
     files = [entry.id for entry in suite.files]
     inputs = [entry.id for entry in suite.inputs]
+    made = {entry.id for entry in suite.models if entry.quantise is not None}
+    for index, model in enumerate(suite.models):
+        if model.fp32 is not None and model.fp32 not in models:
+            yield f"models[{index}].fp32: unknown model {model.fp32!r} ({nearest(model.fp32, models)})"
+        elif model.fp32 is not None and (model.fp32 == model.id or model.fp32 in made):
+            yield f"models[{index}].fp32: {model.fp32!r} is no FP32 model"
+        for place, given in enumerate(model.quantise.inputs if model.quantise else ()):
+            for key, name in given.items():
+                if name not in inputs:
+                    where = f"models[{index}].quantise.inputs[{place}].{key}"
+                    yield f"{where}: unknown input {name!r} ({nearest(name, inputs)})"
     for index, entry in enumerate(suite.inputs):
         if entry.file is not None and entry.file not in files:
             yield f"inputs[{index}].file: unknown file {entry.file!r} ({nearest(entry.file, files)})"

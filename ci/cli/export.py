@@ -42,6 +42,7 @@ def command(target: Path, run: Path, case: str | None, device: str | None, model
 
 def _model_of(run: Path, case: str | None) -> Path:
     """The ONNX file of the run's suite that the case ran; it is in the cache."""
+    from ci.prepare import quantised_models  # noqa: PLC0415
     from engine.models.fetch import fetch_suite  # noqa: PLC0415
     from engine.places import cache_root  # noqa: PLC0415
     from farm.suites import find_suite, load_suite  # noqa: PLC0415
@@ -55,4 +56,8 @@ def _model_of(run: Path, case: str | None) -> Path:
     if len(models) != 1:
         raise UsageError(f"the run has {len(models)} models: {', '.join(sorted(models))}", hint="choose with --case")
     suite = load_suite(find_suite(Path("suites"), str(document["run"]["suite"])))
-    return fetch_suite(suite.model_files, (), cache_root(), lambda _: None).models[models.pop()]
+    model = models.pop()
+    made = any(entry.id == model and entry.quantise for entry in suite.models)
+    fetched = fetch_suite(suite.model_files, suite.input_files if made else (), cache_root(), lambda _: None)
+    known = fetched.models | quantised_models(suite, {model}, fetched.models, fetched.files, lambda _: None)
+    return known[model]

@@ -23,6 +23,9 @@ def list_models(suite: str) -> int:
     found = load_suite(find_suite(Path("suites"), suite))
     for file in (*found.model_files, *found.input_files):
         click.echo(f"{file.id:24} {file.sha256[:12]}  {file.origin.describe()}")
+    for model in found.models:
+        if model.quantise is not None:
+            click.echo(f"{model.id:24} {'made here':12}  the quantised form of {model.fp32}")
     for case in found.cases:
         click.echo(f"case {case.id:19} {case.model}, profile {case.profile}, {len(case.tasks)} task checks")
     return 0

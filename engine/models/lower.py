@@ -265,6 +265,30 @@ def _lstm(source: _Source) -> LoweredNode:
     )
 
 
+def _affine(source: _Source, real: str, integers: str) -> LoweredNode:
+    """Scale and zero point as constants of one size; ``integers`` has the type of the zero point, ``real`` float32."""
+    if source.integer("block_size", 0) or source.integer("saturate", 1) != 1:
+        raise UnsupportedError(f"{describe(source.node)}: blocks and wrapping around are not supported")
+    types = source.graph.types
+    if types[real].dtype != "float32":
+        raise UnsupportedError(f"{describe(source.node)}: {real!r} is {types[real].dtype}; refrt computes in float32")
+    scale = source.need(1)
+    zero = source.constant(2)
+    zero = np.zeros(scale.shape, types[integers].dtype) if zero is None else zero
+    out = source.node.output[0]
+    made = {f"{out}#scale": scale.reshape(-1).astype(np.float32), f"{out}#zero": zero.reshape(-1)}
+    axis = source.integer("axis", 1) % max(1, len(source.shape(0)))
+    return replace(source.lowered([source.node.input[0], *made], axis=[axis]), constants=made)
+
+
+def _quantize_linear(source: _Source) -> LoweredNode:
+    return _affine(source, source.node.input[0], source.node.output[0])
+
+
+def _dequantize_linear(source: _Source) -> LoweredNode:
+    return _affine(source, source.node.output[0], source.node.input[0])
+
+
 LOWERINGS: dict[str, Callable[[_Source], LoweredNode]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Relu", "HardSwish", "Sigmoid", "Sqrt"), _plain),
     **dict.fromkeys(("GlobalAveragePool", "MatMul"), _plain),
@@ -272,17 +296,19 @@ LOWERINGS: dict[str, Callable[[_Source], LoweredNode]] = {
     "BatchNormalization": _batch_normalization,
     "Concat": _concat,
     "Conv": _conv,
+    "DequantizeLinear": _dequantize_linear,
     "Dropout": _dropout,
     "HardSigmoid": _hard_sigmoid,
     "LSTM": _lstm,
     "Pad": _pad,
     "Pow": _pow,
+    "QuantizeLinear": _quantize_linear,
     "Slice": _slice,
     "Softmax": _softmax,
     "Transpose": _transpose,
 }
 
-#: Operators that move elements of any type.
+#: Operators that move elements of any type, or change it.
 TYPELESS = frozenset(
     {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout", "Concat", "Pad", "Slice", "Transpose"}
-)
+) | {"QuantizeLinear", "DequantizeLinear"}

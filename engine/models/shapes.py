@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from engine.contract.errors import ModelError, UnsupportedError
+from engine.runtimes.onnx_reference import opset_for
 
 #: Folded tensors beyond this are refused: a small hostile file could ask for any amount.
 MAX_FOLDED_BYTES = 256 * 1024 * 1024
@@ -84,7 +85,10 @@ class _Walk:
                 if np.dtype(kind.dtype).itemsize * np.prod(kind.shape, dtype=np.float64) > MAX_FOLDED_BYTES:
                     raise UnsupportedError(f"{describe(node)} makes constant {name!r} of shape {list(kind.shape)}")
         try:
-            evaluator = ReferenceEvaluator(self._model_of(node, typed=False))
+            model = self._model_of(node, typed=False)
+            for entry in model.opset_import:
+                entry.version = opset_for(node.op_type, entry.version)
+            evaluator = ReferenceEvaluator(model)
             values = evaluator.run(None, dict(feeds))
         except Exception as error:  # the evaluator raises whatever its numpy code met
             raise ModelError(f"cannot evaluate {describe(node)}: {error}") from error

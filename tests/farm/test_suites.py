@@ -158,3 +158,47 @@ def test_a_suite_cannot_be_changed() -> None:
     assert isinstance(suite, Suite)
     with pytest.raises(ValueError, match="frozen"):
         suite.name = "other"  # type: ignore[misc]
+
+
+PAIR = """
+name: pair
+models:
+  - {id: net, path: net.onnx, sha256: "%s"}
+  - {id: net-int8, fp32: net, quantise: {inputs: [{x: zero}], operators: [MatMul]}}
+inputs: [{id: zero, recipe: zeros, parameters: {shape: [1, 4]}}]
+cases: [{id: one, model: net-int8, inputs: {x: zero}, profile: int8}]
+"""
+
+
+def pair(tmp_path: Path, old: str = "", new: str = "") -> Suite:
+    path = tmp_path / "pair.yaml"
+    text = PAIR % ("0" * 64)
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    return load_suite(path)
+
+
+def test_a_quantised_model_is_declared_beside_the_one_it_is_made_from(tmp_path: Path) -> None:
+    suite = pair(tmp_path)
+    assert (suite.fp32_of("net-int8"), suite.fp32_of("net")) == ("net", None)
+    assert [entry.id for entry in suite.model_files] == ["net"], "what is made here is not fetched"
+    made = suite.models[1].quantise
+    assert made is not None
+    assert made.recipe().operators == ("MatMul",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("fp32: net,", "fp32: nett,", "unknown model 'nett'"),
+        ("fp32: net,", "fp32: net-int8,", "'net-int8' is no FP32 model"),
+        ("fp32: net, ", "", "`quantise` needs `fp32`"),
+        ("{x: zero}]", "{x: zeroes}]", "unknown input 'zeroes'"),
+        ("fp32: net,", 'fp32: net, sha256: "' + "1" * 64 + '",', "give no file and no sha256"),
+        (', sha256: "' + "0" * 64 + '"', "", "sha256 is missing"),
+        ("inputs: [{x: zero}], ", "", "inputs"),
+    ],
+)
+def test_a_pair_that_cannot_be_is_refused_in_words(tmp_path: Path, old: str, new: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        pair(tmp_path, old, new)
