@@ -11,6 +11,7 @@ from typing import Any, cast
 from ci.judge import CaseOutcome
 from ci.options import NotTested
 from ci.plan import Matrix
+from consistency.pairing import paired_by_name
 from consistency.records import CaseStatus, CaseVerdict, ChipPairVerdict, LayerVerdict, Worst
 from farm.jobs import AttemptView, JobView
 
@@ -260,8 +261,18 @@ def _measured(layer: LayerVerdict) -> dict[str, Any]:
         **vars(layer.nonfinite),
         "introduced": layer.introduced,
         **_alone(layer),
+        **_paired(layer),
         "reason": layer.reason,
     }
+
+
+def _paired(layer: LayerVerdict) -> dict[str, Any]:
+    """By what the device's layer was taken for the model's; a fused layer bears the names of several operators."""
+    if layer.observed is None:
+        return {}
+    op = "" if layer.observed.covers else layer.observed.op
+    found = paired_by_name(layer.op, "" if op == "output" else op)
+    return {"paired_by": found.by, "confidence": found.confidence}
 
 
 def _alone(layer: LayerVerdict) -> dict[str, Any]:

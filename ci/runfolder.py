@@ -24,6 +24,7 @@ from ci.document import (
 )
 from ci.judge import CaseOutcome
 from ci.options import GateOptions, NotTested, Selection
+from ci.outputs import OutputTensors
 from ci.plan import EngineUnderTest, Matrix
 from ci.prepare import PreparedCase
 from consistency.chips import bit_identity, compare_fleet
@@ -107,7 +108,9 @@ class RunFolder:
             }
             rules = profile(self.matrix.profile or prepared.case.profile)
             noise = {entry.device.name: entry.answer.get("noise", {}) for entry in answered}
-            compared = compare_fleet(seen, self.matrix.references[prepared.case.id], rules, noise)
+            tensors = OutputTensors(answered, (prepared.golden, self.matrix.canonical.get(prepared.case.id)))
+            reference = self.matrix.references[prepared.case.id]
+            compared = compare_fleet(seen, reference, rules, noise, tensors.apart)
             pairs += [PairOutcome(a, b, prepared.case.id, verdict) for (a, b), verdict in compared.items()]
         return pairs
 

@@ -25,8 +25,9 @@ _FLOATS = ("max_abs", "scaled_rms", "scaled_p999", "rmse", "sqnr_db", "cosine", 
 #: the golden: ``scaled_rms`` = max_abs / RMS of the golden, ``scaled_p999`` = max_abs / its 99.9th percentile;
 #: ``bound`` and ``would_pass`` are in units of the judged metric; ``covers`` is newline separated; ``introduced``
 #: marks a layer to blame, where a failing layer without it inherited its error. ``alone`` is the status of the layer
-#: run alone on the golden's inputs, ``introduced_max_abs`` its error there, and ``inherited_max_abs`` what at least
-#: came in with its inputs (max_abs - introduced_max_abs, not below 0); null where it did not run alone.
+#: on a reference's inputs (run alone, or fed their bits in the whole model), ``introduced_max_abs`` its error there,
+#: and ``inherited_max_abs`` what at least came in with its inputs (max_abs - introduced_max_abs, not below 0); null
+#: where nobody knows. ``paired_by`` tells by what the device's layer was found, ``confidence`` how sure that is.
 LAYER_COLUMNS: pa.Schema = pa.schema(
     [
         *(pa.field(name, pa.string(), nullable=False) for name in _TEXT),
@@ -57,6 +58,8 @@ LAYER_COLUMNS: pa.Schema = pa.schema(
         pa.field("alone", pa.string()),
         pa.field("introduced_max_abs", pa.float64()),
         pa.field("inherited_max_abs", pa.float64()),
+        pa.field("paired_by", pa.string()),
+        pa.field("confidence", pa.float64()),
         pa.field("reason", pa.string()),
     ]
 )

@@ -27,6 +27,8 @@ RECORD_FIELDS = (
     "introduced",
     "introduced_max_abs",
     "inherited_max_abs",
+    "paired_by",
+    "confidence",
     "max_abs",
     "scaled_rms",
     "scaled_p999",

@@ -19,7 +19,10 @@ from engine.models.graph import GraphLayer, graph_layers, read_model
 from engine.runtimes import onnxruntime as runtime
 
 #: Raised when the content of a golden trace changes for another reason than model, inputs or runtime.
-TRACE_VERSION = 1
+TRACE_VERSION = 2
+#: A mask is a cluster of negative numbers at least this large, and so many times larger than everything else.
+MASK_LEAST = 1e3
+MASK_GAP = 1e3
 MAX_LAYER_BYTES = 8 * 1024**3
 
 
@@ -136,13 +139,28 @@ def count_nonfinite(array: np.ndarray) -> NonFinite:
 
 
 def summarise(array: np.ndarray) -> Summary:
-    """RMS, 99.9th percentile (nearest rank) and maximum of the magnitudes of the finite elements, in float64."""
-    magnitude = np.abs(array.reshape(-1).astype(np.float64))
-    magnitude = magnitude[np.isfinite(magnitude)]
-    if magnitude.size == 0:
+    """RMS, 99.9th percentile (nearest rank) and maximum of the magnitudes of the finite elements, in float64.
+
+    Mask values (-1e4, -1e9) are left out of the first two, as in ``consistency.metrics.scale``, by which files are
+    judged: else the bounds of attention scores would be those of their mask.
+    """
+    values = array.reshape(-1).astype(np.float64)
+    values = values[np.isfinite(values)]
+    if values.size == 0:
         return Summary(0.0, 0.0, 0.0)
-    largest = float(magnitude.max())
-    scale = largest if largest > 0.0 else 1.0  # squares of the largest doubles would overflow
+    largest = float(np.abs(values).max())
+    magnitude = np.abs(_without_mask(values))
+    scale = float(magnitude.max()) or 1.0  # squares of the largest doubles would overflow
     rms = scale * float(np.sqrt(np.mean(np.square(magnitude / scale))))
     rank = max(0, -(-999 * magnitude.size // 1000) - 1)
     return Summary(rms, float(np.partition(magnitude, rank)[rank]), largest)
+
+
+def _without_mask(values: np.ndarray) -> np.ndarray:
+    """``values`` without the cluster of large negative numbers that masks some of them, if there is one."""
+    lowest = float(values.min())
+    if lowest > -MASK_LEAST:
+        return values
+    rest = values[values > lowest / 4]
+    reach = float(np.abs(rest).max()) if rest.size else 0.0
+    return rest if 0.0 < reach <= -lowest / MASK_GAP else values

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 MAX_FAILING = 40
 
 #: What the list of failing layers shows of the worst device.
-_WORST = ("scaled_rms", "bound", "would_pass")
+_WORST = ("scaled_rms", "max_abs", "introduced_max_abs", "inherited_max_abs", "bound", "would_pass")
 
 
 def case_sections(verdict: Json, tables: list[CaseTable]) -> list[Json]:

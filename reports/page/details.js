@@ -1,7 +1,8 @@
 // The layers of one case on one device: read when its details are opened, failing ones first, a page at a time.
 
 const PAGE = 50;
-const COLUMNS = ["Layer", "Op", "State", "Scaled error", "Bound", "Would pass at", "Why"];
+const NUMBERS = ["Scaled error", "Max error", "Introduced", "Inherited", "Bound", "Would pass at"];
+const COLUMNS = ["Layer", "Op", "State", ...NUMBERS];
 
 class LayerTable {
   constructor(host, map, columns, line) {
@@ -27,7 +28,7 @@ class LayerTable {
     const table = document.createElement("table");
     const head = document.createElement("tr");
     for (const title of COLUMNS) {
-      const cell = element("th", title, ["Scaled error", "Bound", "Would pass at"].includes(title) ? "r" : "");
+      const cell = element("th", title, NUMBERS.includes(title) ? "r" : "");
       cell.scope = "col";
       head.append(cell);
     }
@@ -47,14 +48,15 @@ class LayerTable {
   fill() {
     const found = this.order.filter((place) => this.matches(place));
     const wrong = found.filter((place) => this.ranks[place] < 2).length;
-    this.body.replaceChildren(...found.slice(0, this.limit).map((place) => this.line_of(place)));
+    this.body.replaceChildren(...found.slice(0, this.limit).flatMap((place) => this.lines_of(place)));
     const shown = Math.min(found.length, this.limit);
     this.count.textContent = `${short(found.length)} of ${short(this.map.count)} layers, ${short(wrong)} of them wrong; showing ${short(shown)}`
       + (this.ranks.some((rank) => rank < 2) ? ", failing ones first." : ", in the order of the model.");
     this.more.hidden = shown === found.length;
   }
 
-  line_of(place) {
+  // The numbers, and below them the reason over the whole width: beside them it would be a column nobody sees.
+  lines_of(place) {
     const seen = look(this.map.cells[this.line], place);
     const layer = row(this.map.layers, place);
     const record = seen.absent ? null : row(this.columns, place);
@@ -65,10 +67,17 @@ class LayerTable {
     const number = (value) => element("td", record ? short(value) : "–", "r num");
     line.append(
       name, element("td", visible(layer.op || "")), element("td", words, "state " + style),
-      number(record && record.scaled_rms), number(record && record.bound), number(record && record.would_pass),
-      element("td", visible((record && record.reason) || ""), "why"),
+      number(record && record.scaled_rms), number(record && record.max_abs),
+      number(record && record.introduced_max_abs), number(record && record.inherited_max_abs),
+      number(record && record.bound), number(record && record.would_pass),
     );
-    return line;
+    if (!record || !record.reason) return [line];
+    line.className = "above";
+    const why = element("td", visible(record.reason), "why");
+    why.colSpan = COLUMNS.length;
+    const told = element("tr", "", "told");
+    told.append(why);
+    return [line, told];
   }
 }
 

@@ -58,6 +58,7 @@ function fillCard(device, layer, seen, record, words) {
   if (record && record.digest) fact("digest", record.digest, true);
   if (record && record.canonical_digest && record.digest !== record.canonical_digest) fact("canonical", record.canonical_digest, true);
   if (record && record.base_digest && record.base_digest !== record.digest) fact("base", record.base_digest, true);
+  if (record && record.paired_by) fact("paired by", `${visible(record.paired_by)}, confidence ${short(record.confidence)}`, true);
   if (record && record.covers) fact("covers", visible(record.covers.split("\n").join(", ")), true);
   const what = [layer.op, layer.dtype, layer.shape].filter(Boolean).map(visible).join(" · ");
   const chip = SETUP.chips[device] ? `${device} (${SETUP.chips[device]})` : device;

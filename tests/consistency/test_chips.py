@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consistency.chips import bit_identity, compare_chips, compare_fleet
+from consistency.metrics import stats_from_arrays
 from consistency.thresholds import profile
 from tests.consistency.builders import chain, observe_all, reference_of
 
@@ -183,3 +184,36 @@ def test_noise_only_ever_widens(a, b, noise, one):
     plain, wide = fleet(*pair, {}), fleet(*pair, {"a" if one else "b": {"l2": noise * BOUND}})
     order = ["pass", "inconclusive_needs_tensors", "fail"]
     assert order.index(wide.status) <= order.index(plain.status)
+
+
+def by_tensors(a, b, name="l2", **changes):
+    """A pair whose layer ``name`` may be measured by its tensors."""
+    given = {"a": a, "b": b}
+    trace = {layer.id: layer.value for layer in GOLDEN}
+
+    def apart(one, other, layer):
+        if layer != name:
+            return None
+        return stats_from_arrays(trace[layer] + np.float32(given[other]), trace[layer] + np.float32(given[one]), np.inf)
+
+    chips = {side: device(0, 0, offset) for side, offset in given.items()}
+    noise = changes.get("noise")
+    return compare_fleet(chips, REFERENCE, profile("fp32"), noise, apart)["a", "b"]
+
+
+def test_what_statistics_leave_open_is_settled_by_tensors_that_are_at_hand():
+    assert compare(device(0, 0, BOUND * 0.9), device(0, 0, BOUND * 0.3)).status == "inconclusive_needs_tensors"
+    verdict = by_tensors(BOUND * 0.9, BOUND * 0.3)
+    assert (verdict.status, verdict.needs_tensors) == ("pass", ())
+    assert "apart by their tensors" in verdict.layers[-1].reason
+    verdict = by_tensors(BOUND * 0.9, -BOUND * 0.9)
+    assert (verdict.status, verdict.first_deviating) == ("fail", ("l2",))
+    assert verdict.worst.measured == pytest.approx(1.8 * BOUND, rel=1e-2)
+    assert by_tensors(BOUND * 0.9, -BOUND * 0.9, noise={"a": {"l2": 2 * BOUND}}).status == "pass"
+
+
+def test_a_layer_nobody_can_settle_says_why():
+    verdict = by_tensors(BOUND * 0.9, BOUND * 0.3, name="l1")
+    assert verdict.status == "inconclusive_needs_tensors"
+    assert "statistics against the golden cannot settle `l2` (at most 0.00036 apart, bound 0.0003)" in verdict.reason
+    assert "only final outputs are" in verdict.reason

@@ -362,6 +362,11 @@ def _break(run: RunSample, case: str, chip: tuple[Any, ...], at: int) -> None:
             "over_bound": row["count"] // 3,
             "would_pass": scaled,
             "introduced": first,
+            "alone": "fail" if first else "pass",
+            "introduced_max_abs": scaled * 2.2 if first else 1e-7,
+            "inherited_max_abs": 0.0 if first else scaled * 2.2 - 1e-7,
+            "paired_by": "name and operator",
+            "confidence": 1.0,
             "reason": "its inputs agree, its output does not" if first else "inherited: an input already deviates",
         }
     layer = MODELS["orientation"][at]

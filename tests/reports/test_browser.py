@@ -268,13 +268,15 @@ def test_a_device_shows_its_failing_layers_first_and_reads_them_only_when_opened
     page, details = seen.page, seen.page.locator("#c0d2")
     assert not any("/data/" in url for url in seen.requests)
     page.locator('#matrix a.cell[href="#c0d2"]').click()
-    rows = details.locator(".layers tbody tr")
+    rows = details.locator(".layers tbody tr:not(.told)")
     expect(rows).to_have_count(50)
     assert {url.rsplit("/", 1)[1] for url in seen.requests if "/data/" in url} <= {"case-0.js", "case-0-2.js"}
     expect(rows.first).to_contain_text("/model/layers.1700/self_attn/MatMul_output_0 #1700")
     expect(rows.first).to_contain_text("First deviating layer: beyond its bound")
     expect(rows.nth(1)).to_contain_text("layers.1701/")
     expect(rows.nth(1)).to_contain_text("Beyond its bound, inherited")
+    heads = details.locator(".layers thead th")
+    expect(heads).to_contain_text(["Layer", "Op", "State", "Scaled error", "Max error", "Introduced", "Inherited"])
     told = details.get_by_role("status")
     expect(told).to_have_text(
         "3\u202f000 of 3\u202f000 layers, 1\u202f300 of them wrong; showing 50, failing ones first."
@@ -378,3 +380,23 @@ def test_totals_on_screen_equal_the_sum_of_the_parts(visit: Callable[..., Visit]
     assert all(shown == drawn for shown, drawn in sums)
     assert sum(shown for shown, _ in sums) == 3168
     expect(seen.page.locator(".tile").first).to_contain_text("3\u202f073 / 3\u202f168")
+
+
+def test_introduced_and_inherited_error_are_two_columns_and_the_reason_is_in_sight(visit: Callable[..., Visit]) -> None:
+    page = visit("failing").page
+    details = page.locator("details.result:has(.badge.s-fail)").first
+    details.locator("summary").first.click()
+    rows = details.locator(".layers tbody tr:not(.told)")
+    first, later = rows.first.locator("td"), rows.nth(1).locator("td")
+    expect(first.nth(5)).to_have_text("0.682")
+    expect(first.nth(6)).to_have_text("0")
+    expect(later.nth(5)).to_have_text("1.00e-7")
+    expect(later.nth(6)).not_to_have_text("0")
+    why = details.locator(".layers tr.told").first
+    expect(why).to_have_text("its inputs agree, its output does not")
+    box, table = why.bounding_box(), details.locator(".layers .scroll").bounding_box()
+    assert box is not None
+    assert table is not None
+    assert box["x"] + 200 < table["x"] + table["width"], "a reader sees it without scrolling sideways"
+    summary = page.locator("details.failing").first
+    expect(summary.locator("thead")).to_contain_text("Introduced")
