@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +13,17 @@ from typing import Any
 
 import pytest
 
+from agents.adb import AdbAgent
 from agents.adbserver import stop_server
 from agents.emulation.roots import tree_of
 from agents.emulation.spec import Spec
+from engine.bundle import BuildSpec, build_bundle
 from engine.debian import silent
+from engine.places import cache_root
 from engine.toolchain import Toolchain
+from farm.engines import load_engine
 from tests.agents.adbd import AdbDevice, running_adbd
-from tests.e2e.bench import HOST, Bench
+from tests.e2e.bench import HOST, REPOSITORY, Bench
 
 pytestmark = [pytest.mark.e2e, pytest.mark.adb, pytest.mark.services, pytest.mark.timeout(300)]
 
@@ -128,39 +134,60 @@ int main(int, char** argv) {
 """
 
 
-def link_for_the_phone(source: str, out: Path, *more: str) -> None:
+def link_for_the_phone(source: Path, out: Path, *more: str) -> None:
     """Compile against the C library of the device itself, as an NDK does."""
     tools = Toolchain.locate()
     flags = ["--target=x86_64-linux-gnu", f"--sysroot={tools.root}", "-fuse-ld=lld", "-nodefaultlibs"]
-    command = [str(tools.compiler), *flags, "-x", "c++", "-", "-x", "none", *more, "-o", str(out)]
-    subprocess.run(command, env=tools.environment(), input=source, text=True, check=True)
+    command = [str(tools.compiler), *flags, str(source), *more, "-o", str(out)]
+    subprocess.run(command, env=tools.environment(), check=True)
 
 
-def test_a_dynamic_engine_finds_the_library_in_its_bundle_and_nowhere_else(bench: Bench, phone: AdbDevice) -> None:
-    fleet, only = bench.fleet(device_behind(phone)), ("--case", "vad-noise")
-    assert bench.gate("--devices", fleet, *only).case("vad-noise", "phone")["status"] == "pass"
-    static = next((phone.root / "data/local/tmp/lockstep/bundles").glob("*/refrt"))
-    folder = bench.folder / "dynamic"
+def refrt() -> Path:
+    """The referee's binary, from the cache when it is there."""
+    manifest = load_engine(REPOSITORY / "engines", "refrt")
+    assert manifest.build
+    spec = BuildSpec(manifest.build.command, manifest.build.sources)
+    built = build_bundle("refrt", "x86-64", ["refrt"], spec, REPOSITORY, cache=cache_root(), python=sys.executable)
+    return built.root / "refrt"
+
+
+def dynamic_engine(folder: Path) -> None:
+    """A launcher that must find its library before it can start the referee."""
     (folder / "lib").mkdir(parents=True)
-    (folder / "refrt").write_bytes(static.read_bytes())
+    shutil.copy(refrt(), folder / "refrt")
+    for name, source in (("library", LIBRARY), ("launcher", LAUNCHER)):
+        (folder / f"{name}.cpp").write_text(source)
     libc = tree_of(Spec("phone", "adb", "x86-64"), silent) / "usr/lib/x86_64-linux-gnu/libc.so.6"
     library = folder / "lib/libengine.so"
-    link_for_the_phone(LIBRARY, library, "-shared", "-fPIC")
-    link_for_the_phone(LAUNCHER, folder / "launch", str(library), str(libc))
-    facts = {
-        "level": 2,
-        "model_format": "refrt",
-        "runner": ["./launch"],
-        "abis": {"x86-64": {"files": ["launch", "refrt", "lib/libengine.so"]}},
-    }
-    lost = bench.engine("dynamic", "", **facts)
-    entry = bench.gate("--engine", lost, "--devices", fleet, *only).case("vad-noise", "phone")
-    assert entry["status"] == "crashed"
-    assert "libengine.so" in entry["reason"]
-    found = bench.engine("dynamic", "", env={"LD_LIBRARY_PATH": "{bundle}/lib"}, **facts)
-    entry = bench.gate("--engine", found, "--devices", fleet, *only).case("vad-noise", "phone")
+    link_for_the_phone(folder / "library.cpp", library, "-shared", "-fPIC", "-Wl,-soname,libengine.so")
+    link_for_the_phone(folder / "launcher.cpp", folder / "launch", str(library), str(libc))
+
+
+def test_a_dynamic_engine_finds_the_library_in_its_bundle_and_nowhere_else(
+    bench: Bench, phone: AdbDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dynamic_engine(bench.folder / "dynamic")
+    engine = bench.engine(
+        "dynamic",
+        "",
+        level=2,
+        model_format="refrt",
+        runner=["./launch"],
+        env={"LD_LIBRARY_PATH": "{bundle}/lib"},
+        abis={"x86-64": {"files": ["launch", "refrt", "lib/libengine.so"]}},
+    )
+    done = bench.gate("--devices", bench.fleet(device_behind(phone)), "--case", "vad-noise", "--engine", engine)
+    entry = done.case("vad-noise", "phone")
     assert entry["status"] == "pass", entry
     assert "29 compared layers equal canonical bit for bit" in entry["reason"]
+    monkeypatch.setenv("LOCKSTEP_STATE", str(bench.folder / "state"))
+    bundles = phone.root / "data/local/tmp/lockstep/bundles"
+    (launch,) = (path.relative_to(bundles) for path in bundles.glob("*/launch"))
+    with AdbAgent("phone", "x86-64", serials=(phone.serial,)) as agent:
+        lost = agent.run([f"../../bundles/{launch}"], "jobs/lost", {}, 20)
+        agent.end_job("jobs/lost")
+    assert lost.exit_code == 127
+    assert b"libengine.so: cannot open shared object file" in lost.stderr
 
 
 @pytest.mark.long
