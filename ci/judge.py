@@ -100,6 +100,8 @@ class Judge:
         reason, notes = verdict.reason, verdict.notes
         if trouble := head.result.get("trouble"):
             reason = f"{reason}; a closer look was not possible: {trouble}"
+        if otherwise := _ran_otherwise(head.result):
+            reason = f"{reason}; {otherwise}"
         if told := _earlier(head, device.name):
             reason, notes = f"{reason}; {told}", (*notes, RETRIED)
         return CaseOutcome(prepared, device, abi, verdict.status, reason, head, verdict, notes, tasks)
@@ -193,6 +195,13 @@ class Judge:
             outputs={str(record["name"]): str(record["digest"]) for record in base.result["outputs"]},
             first_deviating=verdict.first_deviating,
         )
+
+
+def _ran_otherwise(answer: Mapping[str, Any]) -> str:
+    """What was asked for and is not what ran; empty when all is as asked."""
+    asked, ran = answer.get("requested", {}), answer.get("effective", {})
+    unlike = [key for key in asked if key in ran and ran[key] != asked[key]]
+    return ", ".join(f"asked for {key} {asked[key]}, it ran with {ran[key]}" for key in unlike)
 
 
 def _earlier(job: JobView, planned: str) -> str:

@@ -27,7 +27,7 @@ from ci.options import GateOptions, NotTested, Selection
 from ci.outputs import OutputTensors
 from ci.plan import EngineUnderTest, Matrix
 from ci.prepare import PreparedCase
-from consistency.chips import bit_identity, compare_fleet
+from consistency.chips import bit_identity, compare_fleet, of_unlike_precision
 from consistency.gate import gate_outcome
 from consistency.records import GateCase, GateOutcome
 from consistency.thresholds import profile
@@ -111,7 +111,10 @@ class RunFolder:
             tensors = OutputTensors(answered, (prepared.golden, self.matrix.canonical.get(prepared.case.id)))
             reference = self.matrix.references[prepared.case.id]
             compared = compare_fleet(seen, reference, rules, noise, tensors.apart)
-            pairs += [PairOutcome(a, b, prepared.case.id, verdict) for (a, b), verdict in compared.items()]
+            ran = {entry.device.name: str(entry.answer["effective"]["precision"]) for entry in answered}
+            for (a, b), found in compared.items():
+                verdict = found if ran[a] == ran[b] else of_unlike_precision(found, ran[a], ran[b])
+                pairs.append(PairOutcome(a, b, prepared.case.id, verdict))
         return pairs
 
     def _answered(self, prepared: PreparedCase) -> list[CaseOutcome]:

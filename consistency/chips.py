@@ -76,6 +76,19 @@ def compare_fleet(
     }
 
 
+def of_unlike_precision(verdict: ChipPairVerdict, a: str, b: str) -> ChipPairVerdict:
+    """``verdict`` of two chips that ran in precisions ``a`` and ``b``: not the same configuration, so it is none."""
+    return replace(
+        verdict,
+        status="not_compared",
+        first_deviating=(),
+        needs_tensors=(),
+        worst=None,
+        reason=f"one ran in {a}, the other in {b}: not the same configuration; "
+        f"{verdict.layers_equal} of {verdict.layers_compared} layers are bit-identical",
+    )
+
+
 def _nowhere(name: str) -> None:
     """No tensor of layer ``name`` is at hand."""
     del name

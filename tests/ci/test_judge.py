@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ci.judge import _earlier, _plain_runs
+from ci.judge import _earlier, _plain_runs, _ran_otherwise
 from consistency.records import ObservedLayer, Stats
 from farm.jobs import AttemptView, JobError, JobStatus, JobView, Role
 
@@ -54,3 +54,20 @@ def test_an_answer_after_an_infrastructure_fault_says_what_came_before_and_where
 def test_a_job_that_moved_before_its_first_attempt_says_so() -> None:
     job = head(tried(1, "b", "done"), device="b", moved="a is held")
     assert _earlier(job, "a") == "a is held; this is attempt 1, on b"
+
+
+def test_what_ran_otherwise_than_asked_is_said() -> None:  # A15
+    asked = {"backend": "cpu", "precision": "default", "threads": 4}
+    ran = {"backend": "cpu", "precision": "fp16", "threads": 1, "dispatch": "neon"}
+    told = "asked for precision default, it ran with fp16, asked for threads 4, it ran with 1"
+    assert _ran_otherwise({"requested": asked, "effective": ran}) == told
+    assert _ran_otherwise({"requested": asked, "effective": asked | {"dispatch": "neon"}}) == ""
+
+
+def test_runs_of_a_device_against_itself_are_plain_runs_with_their_threads() -> None:  # A12
+    stats = dict.fromkeys(Stats.__dataclass_fields__, 0)
+    again = [{"threads": 1, "outputs": {"y": "b" * 32}, "stats": {"y": stats}}]
+    answer = passes("a" * 32) | {"again": again, "effective": {"threads": 4}}
+    runs = _plain_runs(answer, (OUTPUT,))
+    assert [(run.iteration, run.threads) for run in runs] == [(0, 4), (1, 1)]
+    assert runs[1].stats["y"] == Stats(**stats)

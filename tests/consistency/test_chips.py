@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency.chips import bit_identity, compare_chips, compare_fleet
+from consistency.chips import bit_identity, compare_chips, compare_fleet, of_unlike_precision
 from consistency.metrics import stats_from_arrays
 from consistency.thresholds import profile
 from tests.consistency.builders import chain, observe_all, reference_of
@@ -217,3 +217,11 @@ def test_a_layer_nobody_can_settle_says_why():
     assert verdict.status == "inconclusive_needs_tensors"
     assert "statistics against the golden cannot settle `l2` (at most 0.00036 apart, bound 0.0003)" in verdict.reason
     assert "only final outputs are" in verdict.reason
+
+
+def test_two_precisions_are_not_one_configuration():  # A15
+    verdict = of_unlike_precision(compare(device(0, 1, 1), device(0, 0, 0)), "fp32", "fp16")
+    assert (verdict.status, verdict.first_deviating, verdict.worst) == ("not_compared", (), None)
+    assert verdict.reason == (
+        "one ran in fp32, the other in fp16: not the same configuration; 1 of 3 layers are bit-identical"
+    )
