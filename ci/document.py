@@ -88,6 +88,7 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
         **{name: answer[name] for name in ("readings", "memory") if answer.get(name)},
         **_itself(outcome),
         **_second_referee(verdict),
+        **({"quantisation": dataclasses.asdict(outcome.quantisation)} if outcome.quantisation else {}),
     }
 
 

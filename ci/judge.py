@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from ci.columns import columns_of, lost_by_quantisation
 from ci.expectations import find_expectation
 from ci.plan import Matrix
 from ci.prepare import PreparedCase
 from ci.second import SecondReferee
 from consistency.records import (
+    NOTE_QUANTISATION_LOSS,
     BaseEvidence,
     CaseEvidence,
     CaseStatus,
@@ -20,6 +22,7 @@ from consistency.records import (
     Expectation,
     ObservedLayer,
     PlainRun,
+    Quantisation,
     Stats,
     TaskResult,
 )
@@ -50,6 +53,7 @@ class CaseOutcome:
     notes: tuple[str, ...] = ()
     tasks: tuple[TaskResult, ...] = ()
     confirmations: tuple[JobView, ...] = ()
+    quantisation: Quantisation | None = None
 
     @property
     def unit(self) -> str:
@@ -81,8 +85,24 @@ class Judge:
                 head = summary.of(prepared.case.id, device.name, Role.HEAD)
                 if head is not None:
                     base = summary.of(prepared.case.id, device.name, Role.BASE)
-                    found.append(self._outcome(prepared, device, abi, head, base))
+                    cpu = summary.of(prepared.case.id, device.name, Role.CPU)
+                    found.append(self._with_columns(self._outcome(prepared, device, abi, head, base), cpu))
         return found
+
+    def _with_columns(self, outcome: CaseOutcome, cpu: JobView | None) -> CaseOutcome:
+        """A quantised case with its three columns; a loss of the model's own is a note, whatever its size."""
+        prepared, device = outcome.prepared, outcome.device
+        if prepared.fp32 is None or not outcome.answer:
+            return outcome
+
+        def judged(answer: Mapping[str, Any]) -> CaseVerdict:
+            return replace(self, level=0)._judge(prepared, device, answer, None, None, ())
+
+        told = columns_of(prepared, prepared.fp32, outcome.verdict, outcome.job, cpu, judged)
+        lossy = told.columns[0].status == "beyond"
+        notes = (*outcome.notes, NOTE_QUANTISATION_LOSS) if lossy else outcome.notes
+        reason = f"{outcome.reason}; {told.reason}" if told.blame != "none" else outcome.reason
+        return replace(outcome, quantisation=told, notes=notes, reason=reason)
 
     def _outcome(
         self, prepared: PreparedCase, device: Device, abi: str, head: JobView, base: JobView | None
@@ -178,10 +198,19 @@ class Judge:
         arrays = {str(record["name"]): output_array(record, references) for record in answer["outputs"]}
         known = {name: array for name, array in arrays.items() if array is not None}
         checked = check_tasks(prepared.case.checks(), known)
-        return tuple(
+        results = (
             TaskResult(task.name, "pass" if task.ok else "fail", task.expected, task.got, task.reason)
             for task in checked
         )
+        return tuple(self._unless_lost(prepared, result) for result in results)
+
+    @staticmethod
+    def _unless_lost(prepared: PreparedCase, result: TaskResult) -> TaskResult:
+        """A task that quantisation lost says nothing of a device or a commit."""
+        if result.status != "fail" or prepared.fp32 is None or not lost_by_quantisation(prepared, result.name):
+            return result
+        reason = "the integer reference fails it too: lost by quantisation, whatever runs the model"
+        return replace(result, status="not_compared", reason=reason)
 
     def _base(self, prepared: PreparedCase, device: Device, base: JobView | None) -> BaseEvidence | None:
         if base is None:

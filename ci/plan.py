@@ -22,6 +22,8 @@ from farm.jobs import JobSpec, Role
 from farm.sharing import publisher_for
 
 #: Rough seconds per case, only to start the slowest devices first.
+#: Most jobs of one case on one device: head, base, and the CPU beside another backend.
+TURNS = 3
 NATIVE_COST, EMULATED_COST = 1.0, 10.0
 
 
@@ -76,6 +78,7 @@ def case_job(
         golden=str(prepared.golden.folder),
         canonical=str(canonical.folder) if canonical else None,
         profile=matrix.profile or case.profile,
+        backend="cpu" if role == Role.CPU else engine.source.manifest.backend,
         iterations=case.iterations,
         seconds=case.limits.seconds,
         result_bytes=case.limits.result_bytes,
@@ -86,7 +89,8 @@ def case_job(
 
 
 def plan(matrix: Matrix, head: EngineUnderTest, base: EngineUnderTest | None, role: Role = Role.HEAD) -> list[JobSpec]:
-    """All jobs, each device's in case order; base runs in turn with head on the same device.
+    """All jobs, each device's in case order; base runs in turn with head on the same device,
+    and the CPU backend behind another one where the model is quantised.
 
     Where workers are on other hosts, what the jobs need is published. ``ConfigError`` when it cannot be.
     """
@@ -95,9 +99,11 @@ def plan(matrix: Matrix, head: EngineUnderTest, base: EngineUnderTest | None, ro
     for device, abi in matrix.devices:
         for index, prepared in enumerate(matrix.cases):
             turns = [(role, head)] + ([(Role.BASE, base)] if base and abi in base.bundles else [])
+            if prepared.fp32 is not None and head.source.manifest.backend != "cpu":
+                turns.append((Role.CPU, head))
             for turn, (which, engine) in enumerate(turns):
                 job = case_job(matrix, engine, prepared, device, abi, str(which))
-                jobs.append(_spec(publisher.share(job) if publisher else job, which, 2 * index + turn))
+                jobs.append(_spec(publisher.share(job) if publisher else job, which, TURNS * index + turn))
     return jobs
 
 

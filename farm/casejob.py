@@ -55,7 +55,7 @@ class CaseJob(Strict):
     """One case on one device at one engine version."""
 
     case: str
-    role: Literal["head", "base", "confirm"]
+    role: Literal["head", "base", "confirm", "cpu"]
     device: Device
     bundle: BundleRef
     model: FileRef

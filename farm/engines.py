@@ -38,6 +38,7 @@ class EngineManifest(Strict):
     ``runner`` is the program and its first arguments; ``run --request … --out …`` follows.
     ``{python}`` stands for the farm's own interpreter (host devices only). In ``env``, ``{bundle}`` stands for the
     folder of the engine's files on the device: ``LD_LIBRARY_PATH: "{bundle}/lib"`` for a dynamically linked one.
+    ``backend`` is where nodes are to execute; cases of quantised models run on the CPU backend too where it is another.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -49,6 +50,7 @@ class EngineManifest(Strict):
     build: Build | None = None
     artifacts: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
+    backend: str = Field(default="cpu", pattern=r"^[a-z0-9][a-z0-9._-]{0,31}$")
 
     @model_validator(mode="after")
     def _one_source(self) -> EngineManifest:

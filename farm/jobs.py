@@ -51,11 +51,12 @@ ENDED = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED})
 
 
 class Role(StrEnum):
-    """Why a job runs: the commit's own engine, the one before, or a second look at a failure."""
+    """Why a job runs: the commit's own engine, the one before, a second look at a failure, or the same on the CPU."""
 
     HEAD = "head"
     BASE = "base"
     CONFIRM = "confirm"
+    CPU = "cpu"
 
 
 class Priority(IntEnum):

@@ -106,7 +106,7 @@ def _changed(verdict: Json) -> list[str]:
 def _known(verdict: Json) -> list[str]:
     lines = []
     noted = ("known_failure_passes", "known_failure", "base_fails_too", "accepted", "nondeterministic")
-    for note in (*noted, "golden_suspect", "observer_effect", "retried"):
+    for note in (*noted, "golden_suspect", "quantisation_loss", "observer_effect", "retried"):
         members = [case for case in verdict["cases"] if note in case["notes"]]
         if members:
             lines.append(f"- {NOTE_WORDS[note].capitalize()} — {_where(members)}")

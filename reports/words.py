@@ -36,6 +36,7 @@ NOTE_WORDS = {
     "known_failure_passes": "known failure that now passes",
     "base_fails_too": "base fails too: not this commit",
     "golden_suspect": "golden suspect: the other referees agree with the device",
+    "quantisation_loss": "quantisation loses more than the bounds: the model, not the commit",
     "retried": "after an infrastructure fault, on another attempt or unit",
 }
 
@@ -49,7 +50,14 @@ NOTE_MARKS = {
     "known_failure_passes": "now passes",
     "base_fails_too": "base too",
     "golden_suspect": "golden?",
+    "quantisation_loss": "quantised",
     "retried": "retried",
+}
+
+COLUMN_WORDS = {
+    "quantisation": "quantisation (integer reference against FP32)",
+    "backend": "backend (device against the integer reference)",
+    "cpu": "the device's CPU backend (against the integer reference)",
 }
 
 METRIC_WORDS = {

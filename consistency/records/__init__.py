@@ -28,10 +28,12 @@ from consistency.records.names import (
     NOTE_KNOWN_FAILURE_PASSES,
     NOTE_NONDETERMINISTIC,
     NOTE_OBSERVER_EFFECT,
+    NOTE_QUANTISATION_LOSS,
     CaseStatus,
     LayerStatus,
     Matched,
 )
+from consistency.records.quantisation import Column, Quantisation
 from consistency.records.referee import LayerOpinion, SecondOpinion, Witnesses
 from consistency.records.verdict import (
     AloneVerdict,
@@ -53,6 +55,7 @@ __all__ = [
     "NOTE_KNOWN_FAILURE_PASSES",
     "NOTE_NONDETERMINISTIC",
     "NOTE_OBSERVER_EFFECT",
+    "NOTE_QUANTISATION_LOSS",
     "AloneVerdict",
     "BaseEvidence",
     "BitGroup",
@@ -63,6 +66,7 @@ __all__ = [
     "ChangeSummary",
     "ChipLayer",
     "ChipPairVerdict",
+    "Column",
     "Coverage",
     "Expectation",
     "ExpectationOutcome",
@@ -76,6 +80,7 @@ __all__ = [
     "NonFinite",
     "ObservedLayer",
     "PlainRun",
+    "Quantisation",
     "ReferenceLayer",
     "RuleOutcome",
     "Scale",

@@ -16,5 +16,7 @@ NOTE_KNOWN_FAILURE = "known_failure"
 NOTE_KNOWN_FAILURE_PASSES = "known_failure_passes"
 #: Canonical and the ONNX reference evaluator agree with the device and not with the golden.
 NOTE_GOLDEN_SUSPECT = "golden_suspect"
+#: The quantised model is further from its FP32 one than the bounds allow, before any device has run.
+NOTE_QUANTISATION_LOSS = "quantisation_loss"
 #: BASE fails at the same first layer on the same device: the commit is not the cause.
 NOTE_BASE_FAILS_TOO = "base_fails_too"

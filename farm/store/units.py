@@ -51,7 +51,7 @@ def _base_of(session: Session, row: JobRow) -> list[JobRow]:
         JobRow.run_id == row.run_id,
         JobRow.case == row.case,
         JobRow.device == row.device,
-        JobRow.role == Role.BASE,
+        JobRow.role.in_((Role.BASE, Role.CPU)),
         JobRow.status == JobStatus.QUEUED,
     )
     planned = row.spec.get("planned", row.device)

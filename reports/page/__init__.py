@@ -99,6 +99,7 @@ def _environment(folder: Path) -> jinja2.Environment:
     filters = {"number": words.number, "size": words.size, "seconds": words.seconds, "plural": words.plural}
     environment.filters.update(filters, named=words.named)
     environment.globals.update(status_words=words.STATUS_WORDS, metric_words=words.METRIC_WORDS)
+    environment.globals.update(column_words=words.COLUMN_WORDS)
     environment.globals.update(note_words=words.NOTE_WORDS, note_marks=words.NOTE_MARKS)
     return environment
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from ci.document import MOST_OPINIONS, case_entry, coverage, traffic
-from consistency.records import LayerOpinion, SecondOpinion
+from consistency.records import Column, LayerOpinion, Quantisation, SecondOpinion
 
 
 def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespace:
@@ -34,6 +34,7 @@ def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespac
         answer=answer or {},
         job=SimpleNamespace(attempts=1, error=None, tries=(), device=device),
         unit=device,
+        quantisation=None,
         confirmations=(),
     )
 
@@ -86,3 +87,16 @@ def test_the_second_referee_is_told_where_it_was_asked_and_its_layers_are_counte
     assert (told["status"], told["evaluator"], told["reason"]) == ("golden_suspect", "the evaluator", "why")
     assert (told["total"], len(told["layers"])) == (MOST_OPINIONS + 5, MOST_OPINIONS)
     assert told["layers"][0]["evaluator"] is None
+
+
+def test_the_columns_of_a_quantised_case_are_told_where_there_are_some() -> None:
+    one = outcome("a", None)
+    assert "quantisation" not in case_entry(one)
+    columns = (Column("quantisation", "beyond", "y", 0.5), Column("backend", "within", "y", 0.0))
+    one.quantisation = Quantisation(columns, "model", "why")
+    told = case_entry(one)["quantisation"]
+    assert (told["blame"], told["reason"]) == ("model", "why")
+    assert [(column["name"], column["max_abs"]) for column in told["columns"]] == [
+        ("quantisation", 0.5),
+        ("backend", 0.0),
+    ]

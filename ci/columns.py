@@ -1,0 +1,74 @@
+"""The three columns of a quantised case: quantisation loss, backend loss, and the same device's CPU backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ci.prepare import PreparedCase
+from consistency.metrics import stats_from_arrays
+from consistency.quantisation import output_column, quantisation_column, weigh
+from consistency.records import CaseVerdict, Column, NonFinite, ObservedLayer, Quantisation
+from consistency.thresholds import profile as profile_of
+from engine.contract.errors import RunnerNonsense
+from engine.contract.trace import Trace
+from engine.models.tasks import check_tasks
+from farm.evidence import reference_layers
+from farm.jobs import JobView
+
+JudgeAnswer = Callable[[Mapping[str, Any]], CaseVerdict]
+
+
+def columns_of(
+    prepared: PreparedCase, fp32: Trace, verdict: CaseVerdict, head: JobView, cpu: JobView | None, judge: JudgeAnswer
+) -> Quantisation:
+    """What quantisation loses, what the device adds, and whether its CPU backend (job ``cpu``) does so too."""
+    rules = profile_of(verdict.profile)
+    lost = quantisation_column(rules, reference_layers(fp32, None), _integer_seen(prepared.golden, fp32))
+    added = output_column("backend", verdict.status, verdict.outputs, verdict.reason)
+    return weigh(lost, added, _cpu_column(cpu, judge), _ran_on(head))
+
+
+def lost_by_quantisation(prepared: PreparedCase, failed: str) -> bool:
+    """Whether the integer reference itself fails the task ``failed``, so that no device could pass it."""
+    arrays = {layer.id: prepared.golden.tensor(layer) for layer in prepared.golden.finals}
+    checked = check_tasks(prepared.case.checks(), arrays)
+    return any(task.name == failed and not task.ok for task in checked)
+
+
+def _ran_on(head: JobView) -> str:
+    answer = head.result or {}
+    asked = str(answer.get("requested", {}).get("backend", "unknown"))
+    got = str(answer.get("effective", {}).get("backend", asked))
+    return got if got == asked else f"{got} (asked for {asked})"
+
+
+def _cpu_column(cpu: JobView | None, judge: JudgeAnswer) -> Column | None:
+    if cpu is None:
+        return None
+    if cpu.result is None:
+        why = cpu.error.message if cpu.error else "no answer"
+        return Column("cpu", "unknown", reason=why)
+    effective = cpu.result["effective"]["backend"]
+    if effective != "cpu":
+        return Column("cpu", "unknown", reason=f"asked for the CPU backend, the runner used {effective}")
+    try:
+        verdict = judge(cpu.result)
+    except RunnerNonsense as error:
+        return Column("cpu", "unknown", reason=error.message)
+    return output_column("cpu", verdict.status, verdict.outputs, verdict.reason)
+
+
+def _integer_seen(integer: Trace, fp32: Trace) -> dict[str, ObservedLayer]:
+    """The integer reference's outputs as if a device had shown them, compared with those of FP32."""
+    known, seen = integer.by_id(), {}
+    for layer in fp32.finals:
+        other = known.get(layer.id)
+        if other is None:
+            continue
+        alike = (other.dtype, other.shape) == (layer.dtype, layer.shape)
+        stats = stats_from_arrays(integer.tensor(other), fp32.tensor(layer), 0.0) if alike else None
+        own = ObservedLayer(other.id, other.op, other.dtype, other.shape, other.digest, stats=stats)
+        seen[layer.id] = replace(own, nonfinite=NonFinite(**vars(other.nonfinite)))
+    return seen
