@@ -61,6 +61,7 @@ def test_variation_within_bounds_is_a_note_with_its_size(bench: Bench) -> None: 
     assert "its own noise; each within bounds" in remark
 
 
+@pytest.mark.long
 def test_variation_beyond_bounds_is_flaky_though_the_first_run_is_right(bench: Bench) -> None:
     done = gate(bench, "0.5", 1)
     entry = done.case("vad-noise", "host")
