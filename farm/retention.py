@@ -33,6 +33,7 @@ AGES: Mapping[str, float] = {
     "bundles": 30 * DAY,
     "exports": 30 * DAY,
     "mutants": 7 * DAY,
+    "quantised": 60 * DAY,
 }
 """Kinds of evidence and how long each is kept, in seconds; ``docs/sweeps.md`` says what each is."""
 PLACES: Mapping[str, tuple[str, ...]] = {
@@ -41,6 +42,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "bundles": ("builds/*", "sources/*"),
     "exports": ("exports/*",),
     "mutants": ("mutants/*",),
+    "quantised": ("quantised/*",),
 }
 """Where in the cache the entries of a kind lie."""
 

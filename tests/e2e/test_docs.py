@@ -43,14 +43,14 @@ def commands_of(page: str) -> list[Command]:
 
 
 def test_every_page_has_commands() -> None:
-    for page in PAGES:
+    for page in (*PAGES, "quantised"):
         assert commands_of((REPOSITORY / "docs" / f"{page}.md").read_text()), page
 
 
 @pytest.mark.e2e
 @pytest.mark.qemu
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, pytest.param("quantised", marks=pytest.mark.long)])
 def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", REPOSITORY, clone], check=True, timeout=60)
