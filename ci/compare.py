@@ -70,7 +70,7 @@ def compare_open(
     layers = _judge(reference, judged, meta or Meta(), profile)
     try:
         told = localise_tensors(
-            [layer for layer, _ in layers], profile.name, {layer.name: dtype for layer, dtype in layers if dtype}
+            [layer for layer, _ in layers], profile.base, {layer.name: dtype for layer, dtype in layers if dtype}
         )
     except ValueError as error:
         raise ModelError(

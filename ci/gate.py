@@ -20,6 +20,7 @@ from engine.contract.errors import MissingToolError
 from engine.contract.trace import Trace
 from engine.places import cache_root
 from engine.toolchain import emulator
+from farm.floors import find_profile
 from farm.health import Health
 from farm.inventory import Device, load_fleet
 from farm.jobs import JobSpec, RunSpec, RunSummary
@@ -79,13 +80,14 @@ def prepare_gate(options: GateOptions, console: Console) -> GatePlan:
     phases = Phases(console.say)
     head = head_source(options.root, options.engine, options.artifacts)
     suite = load_suite(find_suite(options.root / "suites", options.suite))
+    rules = find_profile(options.profile, options.root / "thresholds").name if options.profile else None
     fleet = load_fleet(options.devices_file)
     selection = select(options, fleet, suite, head.manifest)
     publisher_for(device for device, _ in selection.devices)  # what other hosts need is asked for before any work
     devices, emulators, missing = _usable(selection.devices)
     with phases.phase("models and golden traces"):
         cases = prepare_cases(suite, selection.cases, console.say)
-    matrix = Matrix(devices, cases, emulators=emulators, profile=options.profile)
+    matrix = Matrix(devices, cases, emulators=emulators, profile=rules)
     models: dict[str, Path] = {case.case.id: case.onnx for case in cases}
     unaffected: tuple[Case, ...] = ()
     if options.inject:

@@ -15,6 +15,7 @@ from consistency.records import ReferenceLayer
 from engine.contract.trace import Trace
 from farm.casejob import BundleRef, CaseJob, FileRef
 from farm.evidence import reference_layers
+from farm.floors import text_of
 from farm.health import Health
 from farm.hosts import host_queue
 from farm.inventory import Device, Link
@@ -78,6 +79,7 @@ def case_job(
         golden=str(prepared.golden.folder),
         canonical=str(canonical.folder) if canonical else None,
         profile=matrix.profile or case.profile,
+        floors=text_of(matrix.profile or case.profile),
         backend="cpu" if role == Role.CPU else engine.source.manifest.backend,
         iterations=case.iterations,
         seconds=case.limits.seconds,

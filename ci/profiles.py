@@ -1,159 +1,185 @@
-"""Profiles by name: those of the code, and learned ones in ``thresholds/NAME.yaml``, reviewed like code."""
+"""Learned profiles as people meet them: the text of a file, what it says, and what changes from one to another."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import yaml
-from pydantic import Field
 
-from consistency.thresholds import PROFILE_NAMES, Profile, profile
-from consistency.thresholds.learned import HeldOut, OpFloor, learned_profile
-from engine.contract.errors import ConfigError, UsageError
-from farm.config import Strict, load, nearest
+from consistency.proportion import clopper_pearson
+from consistency.thresholds import PROFILE_NAMES, IntegerRule, Profile
+from consistency.thresholds.fitting import HeldOut, Learned
+from consistency.thresholds.learned import CARRIED, CARRIERS, LearnedRule
+from consistency.thresholds.profile import Floor
+from farm.floors import (
+    FOLDER,
+    Achieved,
+    Evidence,
+    HeldOutFamily,
+    Integers,
+    LearnedFile,
+    Rule,
+    find_profile,
+    read_learned,
+)
 
-FOLDER = Path("thresholds")
-
-
-class Rule(Strict):
-    """One operator: its bound, and the evidence for it."""
-
-    op: str = Field(min_length=1, max_length=100)
-    dtype: Literal["float32"] = "float32"
-    rtol: float = Field(gt=0.0, lt=1.0)
-    observations: int = Field(ge=1)
-    models: int = Field(ge=1)
-    largest: float = Field(gt=0.0, lt=1.0)
-
-
-class HeldOutModel(Strict):
-    """One model judged by what the others taught."""
-
-    model: str
-    runs: int = Field(ge=1)
-    false_alarms: int = Field(ge=0)
+WIDTH = 110
+HEAD = "# Written by `lockstep thresholds learn`; review it like code: docs/thresholds.md.\n"
 
 
-class Evidence(Strict):
-    """Where the numbers come from."""
-
-    date: str = Field(pattern=r"^\d{4}-\d\d-\d\d$")
-    command: str
-    models: tuple[str, ...]
-    engines: tuple[str, ...]
-    versions: dict[str, str]
-    runs: int = Field(ge=1)
-    layers: int = Field(ge=1)
-
-
-class LearnedFile(Strict):
-    """``thresholds/NAME.yaml``."""
-
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")
-    base: Literal["fp32"] = "fp32"
-    false_alarms_per_run: float = Field(gt=0.0, lt=1.0)
-    evidence: Evidence
-    held_out: tuple[HeldOutModel, ...]
-    rules: tuple[Rule, ...] = Field(min_length=1)
-
-    def profile(self) -> Profile:
-        """What judges."""
-        floors = [OpFloor(rule.op, rule.rtol, rule.observations, rule.models, rule.largest) for rule in self.rules]
-        return learned_profile(self.name, floors, profile(self.base))
-
-
-def learned_names(folder: Path = FOLDER) -> tuple[str, ...]:
-    """Names of the learned profiles."""
-    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
-
-
-def read_learned(name: str, folder: Path = FOLDER) -> LearnedFile:
-    """The learned profile ``name``, or the one in the file when ``name`` ends in ``.yaml``."""
-    path = Path(name) if name.endswith(".yaml") else folder / f"{name}.yaml"
-    if not path.is_file():
-        known = list(learned_names(folder))
-        raise UsageError(
-            f"unknown learned profile {name!r}: {nearest(name, known)}", hint="`lockstep thresholds learn` makes one"
-        )
-    found = load(path, LearnedFile)
-    if found.name != path.stem:
-        raise ConfigError(f"{path}: name: {found.name!r} is not the file's own", hint="rename one of them")
-    if found.name in PROFILE_NAMES:
-        raise ConfigError(f"{path}: name: {found.name!r} is a profile of the code", hint="choose another name")
-    return found
-
-
-def find_profile(name: str, folder: Path = FOLDER) -> Profile:
-    """A profile of the code or a learned one; ``UsageError`` with the nearest name."""
-    if name in PROFILE_NAMES:
-        return profile(name)
-    known = [*PROFILE_NAMES, *learned_names(folder)]
-    if not name.endswith(".yaml") and name not in known:
-        raise UsageError(f"unknown profile {name!r}: {nearest(name, known)}", hint=f"known: {', '.join(known)}")
-    return read_learned(name, folder).profile()
-
-
-def learned_text(name: str, rate: float, evidence: Evidence, held: Sequence[HeldOut], floors: Sequence[OpFloor]) -> str:
-    """The file's text; the same evidence gives the same bytes."""
-    document = LearnedFile(
+def learned_file(
+    name: str, base: str, rate: float, evidence: Evidence, held: Sequence[HeldOut], learned: Learned
+) -> LearnedFile:
+    """The file's content. ``learned`` must hold rules."""
+    return LearnedFile(
         name=name,
+        base=base,  # type: ignore[arg-type]  # pydantic checks it
         false_alarms_per_run=rate,
+        margin=_digits(learned.margin or 1.0),
+        excesses={family: _digits(learned.excesses[family]) for family in sorted(learned.excesses)},
         evidence=evidence,
-        held_out=tuple(HeldOutModel(model=e.model, runs=e.runs, false_alarms=e.false_alarms) for e in held),
-        rules=tuple(
-            Rule(
-                op=floor.op,
-                rtol=floor.rtol,
-                observations=floor.observations,
-                models=floor.models,
-                largest=float(f"{floor.largest:.3g}"),
+        held_out=tuple(
+            HeldOutFamily(
+                family=entry.family, models=entry.models, runs=entry.runs, blamed=entry.blamed, by_base=entry.by_base
             )
-            for floor in floors
+            for entry in held
         ),
+        achieved=achieved(held),
+        rules=tuple(_rule(rule) for rule in learned.rules),
     )
-    head = "# Written by `lockstep thresholds learn`; review it like code: docs/thresholds.md.\n"
-    return head + yaml.safe_dump(document.model_dump(mode="json"), sort_keys=False, width=110)
+
+
+def learned_text(file: LearnedFile) -> str:
+    """The file's text; the same evidence gives the same bytes."""
+    document = file.model_dump(mode="json", exclude_none=True)
+    return HEAD + yaml.safe_dump(document, sort_keys=False, width=WIDTH)
+
+
+def achieved(held: Sequence[HeldOut]) -> Achieved:
+    """What became of all held-out runs."""
+    runs, added = sum(entry.runs for entry in held), sum(entry.blamed - entry.by_base for entry in held)
+    worse = sum(entry.blamed > entry.by_base for entry in held)
+    return Achieved(
+        runs=runs,
+        blamed=sum(entry.blamed for entry in held),
+        by_base=sum(entry.by_base for entry in held),
+        added=added,
+        added_interval=_interval(added, runs),
+        families=len(held),
+        families_added=worse,
+        families_added_interval=_interval(worse, len(held)),
+    )
 
 
 def described(name: str, folder: Path = FOLDER) -> str:
-    """A profile in words: every rule for floats, and the evidence of a learned one."""
+    """A profile in words: every rule, and the evidence of a learned one."""
     found = find_profile(name, folder)
-    lines = [f"{'operator':24} {'rtol':>9} {'observations':>13} {'models':>7} {'largest seen':>13}"]
     if name in PROFILE_NAMES:
-        rules: dict[str, Rule] = {}
+        return "\n".join(_plain(found))
+    learned = read_learned(name, folder)
+    head = f"{'operator':18} {'dtype':9} {'backend':8} {'bound':>21} {'largest':>8} {'layers':>7} {'families':>8}"
+    lines = [*_evidence(learned), "", head, *(_told(rule, found) for rule in learned.rules)]
+    lines += [f"any other operator, dtype, backend or longer reduction: the rule of {learned.base}"]
+    if any(rule.op == CARRIED for rule in learned.rules):
+        lines += [f"{CARRIED}: {', '.join(sorted(CARRIERS))}"]
+    return "\n".join(lines)
+
+
+def changes(a: str, b: str, folder: Path = FOLDER) -> tuple[list[str], bool]:
+    """A line for each bound that differs from profile ``a`` to ``b``, and whether some bound gets wider.
+
+    Each is read at every reduction length at which either of them changes its mind.
+    """
+    old, new = find_profile(a, folder), find_profile(b, folder)
+    lines, wider = [], False
+    for op, dtype, backend, length in _places(old, new):
+        before, after = (_at(found, op, dtype, backend, length) for found in (old, new))
+        for unit, was, now in zip(("", " LSB", " differing"), before, after, strict=True):
+            if was == now:
+                continue
+            wider = wider or now > was
+            factor = f"{now / was:.2g} times" if was else "was exact"
+            place = f"{op} {dtype}{f' {backend}' if backend else ''}{f' length {length}' if length else ''}"
+            lines.append(f"{place:44} {was:.1e} → {now:.1e}{unit} ({factor}{', WIDER' if now > was else ''})")
+    return lines, wider
+
+
+def _rule(rule: LearnedRule) -> Rule:
+    integer = Integers(**vars(rule.integer)) if rule.integer else None
+    told = {key: value for key, value in vars(rule).items() if key != "integer"}
+    return Rule(**{**told, "largest": _digits(rule.largest)}, integer=integer)
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def _interval(hits: int, trials: int) -> tuple[float, float]:
+    low, high = clopper_pearson(hits, trials)
+    return _digits(low), _digits(high)
+
+
+def _plain(found: Profile) -> list[str]:
+    lines = [f"{'operator':24} {'rtol':>9}"]
+    lines += [f"{op:24} {found.by_op[op].rtol:9.1e}" for op in sorted(found.by_op)]
+    lines += [f"{'any other':24} {found.floats.rtol:9.1e}"]
+    integers = {**dict(sorted(found.integers.items())), "other integers": found.other_integers}
+    return lines + [
+        f"{dtype:24} {rule.max_lsb} LSB in at most {100 * rule.max_differing:g} % of the elements"
+        for dtype, rule in integers.items()
+    ]
+
+
+def _told(rule: Rule, found: Profile) -> str:
+    if rule.integer:
+        bound = f"{rule.integer.max_lsb} LSB, {rule.integer.max_differing:.1e}"
     else:
-        learned = read_learned(name, folder)
-        rules = {rule.op: rule for rule in learned.rules}
-        lines = [*_evidence(learned), "", *lines]
-    for op in sorted(found.by_op):
-        known = rules.get(op)
-        tail = f" {known.observations:13} {known.models:7} {known.largest:13.2e}" if known else ""
-        lines.append(f"{op:24} {found.by_op[op].rtol:9.1e}{tail}")
-    return "\n".join([*lines, f"{'any other':24} {found.floats.rtol:9.1e}"])
+        grown = f" × n^{rule.growth:g} to {rule.longest}" if rule.growth else ""
+        bound = f"{rule.rtol:.1e}{grown}"
+    notes = [f"the bound of {found.base} stays"] if rule.capped else []
+    notes += [f"{rule.beyond} layers beyond {found.base}"] if rule.beyond else []
+    line = f"{rule.op:18} {rule.dtype:9} {rule.backend:8} {bound:>21} {rule.largest:8.1e} {rule.layers:7}"
+    return f"{line} {rule.families:8}  {'; '.join(notes)}".rstrip()
 
 
 def _evidence(learned: LearnedFile) -> list[str]:
-    told = learned.evidence
-    held = ", ".join(f"{entry.model} {entry.false_alarms} of {entry.runs}" for entry in learned.held_out)
+    told, all_ = learned.evidence, learned.achieved
+    low, high = all_.added_interval
+    held = [
+        f"  {e.family}: {e.blamed} of {e.runs} blamed, {e.by_base} of them by {learned.base} too"
+        for e in learned.held_out
+    ]
     return [
-        f"{learned.name}: at most {learned.false_alarms_per_run:g} false alarms a run, over {learned.base}",
-        f"learned {told.date} from {told.layers} layers of {told.runs} runs of {', '.join(told.models)}",
+        f"{learned.full_name}: over {learned.base}, stated rate {learned.false_alarms_per_run:g} false alarms a run",
+        f"margin {learned.margin:g} over the largest error seen, from the excesses of {len(learned.excesses)} families",
+        f"learned {told.date} from {told.layers} layers of {told.runs} runs",
+        *(f"  {family}: {', '.join(models)}" for family, models in told.families.items()),
         f"engines: {', '.join(told.engines)}",
-        f"held-out models, runs blamed: {held}",
+        f"held out, {all_.added} of {all_.runs} runs blamed that {learned.base} passes (95 %: {low:g} … {high:g})",
+        *held,
         f"command: {told.command}",
     ]
 
 
-def changes(a: str, b: str, folder: Path = FOLDER) -> tuple[list[str], bool]:
-    """A line for each bound that differs from profile ``a`` to ``b``, and whether some bound gets wider."""
-    old, new = find_profile(a, folder), find_profile(b, folder)
-    lines, wider = [], False
-    for op in [*sorted({*old.by_op, *new.by_op}), "any other"]:
-        before, after = old.by_op.get(op, old.floats).rtol, new.by_op.get(op, new.floats).rtol
-        if before != after:
-            wider = wider or after > before
-            factor = f"{after / before:.2g} times" if before else "was exact"
-            lines.append(f"{op:24} {before:.1e} → {after:.1e} ({factor}{', WIDER' if after > before else ''})")
-    return lines, wider
+def _places(old: Profile, new: Profile) -> list[tuple[str, str, str, int]]:
+    """Where two profiles may differ: each rule of either, and each learned bound at the lengths where one ends."""
+    learned: dict[tuple[str, str, str], set[int]] = {}
+    for found in (old, new):
+        for key, floor in found.floors.items():
+            ends = {1, floor.longest, floor.longest + 1} if floor.rtol is not None and floor.longest > 1 else {0}
+            learned.setdefault(key, set()).update(ends)
+    places = [(op, "float32", "", 0) for op in [*sorted({*old.by_op, *new.by_op}), "any other"]]
+    places += [("any", dtype, "", 0) for dtype in sorted({*old.integers, *new.integers, "int32"})]
+    return places + [(*key, length) for key, lengths in sorted(learned.items()) for length in sorted(lengths)]
+
+
+def _at(found: Profile, op: str, dtype: str, backend: str, length: int) -> tuple[float, float, float]:
+    """The bound there: of the scale, in LSB, and the share that may differ."""
+    floor = found.floors.get((op, dtype, backend), Floor())
+    if dtype.startswith(("float", "bfloat")):
+        return min(found.by_op.get(op, found.floats).rtol, floor.share(length)), 0.0, 0.0
+    rule = found.integers.get(dtype, found.other_integers)
+    learned = floor.integer or IntegerRule(rule.max_lsb, math.inf)
+    return 0.0, float(min(rule.max_lsb, learned.max_lsb)), min(rule.max_differing, learned.max_differing)

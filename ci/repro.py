@@ -18,6 +18,7 @@ from engine.digest import file_sha256
 from engine.models.cutout import cut_out
 from engine.models.graph import read_model
 from farm.config import nearest
+from farm.floors import recall
 from farm.suites import find_suite, load_suite
 from reports import ReportError, read_verdict
 
@@ -70,7 +71,7 @@ def make_repro(
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
-        repro = _write(part, out, failure, prepared, path)
+        repro = _write(root, part, out, failure, prepared, path)
         part.rename(out)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -103,7 +104,7 @@ def find_failure(run: Path, case: str | None, device: str | None, layer: str | N
     return Failure(document["run"], entry, devices.get(entry["device"], {}), name)
 
 
-def _write(part: Path, out: Path, failure: Failure, prepared: PreparedCase, path: Path) -> Repro:
+def _write(root: Path, part: Path, out: Path, failure: Failure, prepared: PreparedCase, path: Path) -> Repro:
     golden, layers = prepared.golden, prepared.golden.by_id()
     if failure.layer not in layers:
         raise UsageError(
@@ -124,6 +125,7 @@ def _write(part: Path, out: Path, failure: Failure, prepared: PreparedCase, path
         op=layers[failure.layer].op,
         engine=str(failure.run["engine"]),
         profile=str(failure.case["profile"]),
+        floors=recall(str(failure.case["profile"]), root / "thresholds"),
         backend=str(failure.case["requested"].get("backend", "cpu")),
         precision=str(failure.case["requested"].get("precision", "fp32")),
         model="model.onnx",

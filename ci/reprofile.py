@@ -12,6 +12,7 @@ from engine.contract.errors import UsageError
 from engine.contract.names import inside
 from engine.digest import file_sha256
 from farm.config import Strict, validate
+from farm.floors import know_text
 
 MANIFEST = "repro.json"
 REMAKE = "make the folder again: `lockstep repro make RUN -o DIR`"
@@ -36,6 +37,7 @@ class Repro(Strict):
     op: str
     engine: str
     profile: str
+    floors: str = ""
     backend: str
     precision: str
     model: str
@@ -61,6 +63,8 @@ def load_repro(folder: Path) -> Repro:
             raise UsageError(f"{folder}: {name} is gone", hint=REMAKE)
         if file_sha256(found) != sha256:
             raise UsageError(f"{folder}: {name} is not the file that repro.json describes", hint=REMAKE)
+    if know_text(repro.floors) not in ("", repro.profile):
+        raise UsageError(f"{path}: its floors are not those of profile {repro.profile!r}", hint=REMAKE)
     strange = next((entry.dtype for entry in (*repro.inputs, repro.expected) if entry.dtype not in ITEM_SIZES), None)
     if strange is not None:
         raise UsageError(f"{path}: element type {strange!r} is not known", hint=REMAKE)

@@ -60,7 +60,7 @@ def compare_fleet(
     layer of two chips where both tensors are at hand; it is asked for what statistics against the golden leave open.
     """
     order, noisy = topological(reference), noise or {}
-    bounds = {layer.id: profile.bounds(layer.op, layer.dtype, layer.scale) for layer in order}
+    bounds = {layer.id: profile.bounds(layer.op, layer.dtype, layer.scale, layer.reduction) for layer in order}
     sides = {chip: _side(order, layers) for chip, layers in chips.items()}
     return {
         (a, b): _compare(

@@ -76,7 +76,7 @@ class LayerJudge:
             f"{reference.op} `{reference.id}` has {words.nonfinite(found.nonfinite)} of {prod(reference.shape)} "
             f"elements where the golden has {words.nonfinite(reference.nonfinite)}"
         )
-        hint = hints.fp16_range(reference, observed, self.profile.name, self.layers)
+        hint = hints.fp16_range(reference, observed, self.profile.base, self.layers)
         hint = hint or hints.internal(reference.op, observed.covers)
         return replace(
             blank,
@@ -91,7 +91,9 @@ class LayerJudge:
     def _numbers(
         self, reference: ReferenceLayer, index: int, observed: ObservedLayer, found: Match, stats: Stats
     ) -> LayerVerdict:
-        bounds = self.profile.bounds(reference.op, reference.dtype, reference.scale)
+        bounds = self.profile.bounds(
+            reference.op, reference.dtype, reference.scale, reference.reduction, observed.backend
+        )
         if bounds is None or stats.count != prod(reference.shape):
             reason = (
                 f"no profile rule compares {reference.dtype}"

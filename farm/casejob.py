@@ -66,6 +66,7 @@ class CaseJob(Strict):
     golden_files: str | None = Field(default=None, description="blob that lists the golden trace's files, when shared")
     canonical_files: str | None = Field(default=None, description="the same of the canonical trace")
     profile: str
+    floors: str = Field(default="", description="the learned profile that this is, as text: the worker has no file")
     backend: str = "cpu"
     precision: str = "fp32"
     iterations: int = Field(default=1, ge=1, le=1000)

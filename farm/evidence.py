@@ -31,6 +31,7 @@ def reference_layers(golden: Trace, canonical: Trace | None) -> tuple[ReferenceL
                 canonical_digest=other.digest if other else None,
                 canonical_stats=Stats(**vars(other.stats)) if other and other.stats else None,
                 canonical_nonfinite=NonFinite(**vars(other.nonfinite)) if other else NonFinite(),
+                reduction=layer.reduction,
             )
         )
     return tuple(layers)

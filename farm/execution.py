@@ -31,6 +31,7 @@ from farm.choosing import Budget, Seen, wrong_outputs
 from farm.closer import Closer
 from farm.config import validate
 from farm.evidence import observed_layers, observed_outputs, reference_layers
+from farm.floors import know_text
 from farm.interrupt import interruptible
 from farm.outputs import alike, as_array, output_array
 from farm.runnercall import RunnerCall, job_name, make_agent
@@ -50,6 +51,7 @@ def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) 
     del scratch
     attempt = int(spec.get("attempt", 1))
     job = validate({key: value for key, value in spec.items() if key not in _FROM_THE_FARM}, CaseJob, "job")
+    know_text(job.floors)
     job = localise(job, BlobStore.configured())
     agent = make_agent(job, int(spec.get("token", 0)))
     with agent, interruptible(agent, guard):

@@ -91,6 +91,7 @@ def _layer(
         summary=Summary(**asdict(scale_of(got))),
         final=golden_layer.final,
         stats=stats,
+        reduction=golden_layer.reduction,
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from consistency.thresholds import PROFILE_NAMES
 from engine.contract.errors import ConfigError, UsageError
 from engine.contract.request import Limits
 from engine.models.preprocess import PreparedInput, checked_recipe, prepared_input
@@ -17,10 +18,11 @@ from engine.models.sources import DebianFile, LocalFile, Origin, PinnedFile, Pyp
 from engine.models.tasks import ArgmaxIs, ShareAbove, Task
 from farm.conditions import Conditions
 from farm.config import Strict, load, nearest
+from farm.floors import PREFIX, know, read_learned
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Profile = Literal["fp32", "fp16", "int8", "bitexact"]
+Profile = Annotated[str, Field(pattern=rf"^({'|'.join(PROFILE_NAMES)}|{PREFIX}\S{{1,500}})$")]
 
 
 class Pypi(Strict):
@@ -192,6 +194,8 @@ class CaseLimits(Strict):
 class Case(Strict):
     """A model on its inputs, judged by one profile. ``inputs`` maps model inputs to ids of ``inputs``.
 
+    ``profile`` is one of the code, or ``learned:PATH`` with a file's path from the suite's folder.
+
     ``iterations`` repeats each pass in one process, so that an answer that is wrong the first time only is seen.
     ``conditions`` may ask for a cool chip or a governor: ``farm/conditions.py``.
     """
@@ -274,8 +278,24 @@ def load_suite(path: Path) -> Suite:
     faults = [*_unknown_references(suite)]
     if faults:
         raise ConfigError(f"{path}: " + "; ".join(faults), hint="mend the references named above; docs/add-a-model.md")
+    suite = suite.model_copy(update={"cases": tuple(_with_profile(case, path.parent) for case in suite.cases)})
     suite._folder = path.parent
     return suite
+
+
+def _with_profile(case: Case, folder: Path) -> Case:
+    """The case with its learned profile read, and called by the name that judges."""
+    if not case.profile.startswith(PREFIX):
+        return case
+    name = case.profile.removeprefix(PREFIX)
+    try:
+        found = know(read_learned(str(folder / name)))
+    except UsageError as error:
+        raise ConfigError(
+            f"case {case.id!r}: profile: {folder / name} is not there",
+            hint="give the path of a file of `lockstep thresholds learn`, from the suite's folder",
+        ) from error
+    return case.model_copy(update={"profile": found})
 
 
 def find_suite(folder: Path, name: str) -> Path:

@@ -44,8 +44,8 @@ def command(a: Path, b: Path, profile_name: str, meta_file: Path | None, allow_e
     from ci.captures import load_meta  # noqa: PLC0415 - the readers' imports are heavy; --help stays quick
     from ci.compare import as_document, compare_captures  # noqa: PLC0415
     from ci.compare_table import comparison_table  # noqa: PLC0415
-    from ci.profiles import find_profile  # noqa: PLC0415
     from farm import kernel  # noqa: PLC0415
+    from farm.floors import find_profile  # noqa: PLC0415
 
     kernel.install()
     try:

@@ -27,8 +27,7 @@ from farm.session import FarmSession
 @click.option("--inject", metavar="KIND@LAYER", help="Break the model at a layer; the gate must go red and name it.")
 @click.option(
     "--profile",
-    type=click.Choice(["fp32", "fp16", "int8", "bitexact"]),
-    help="Judge all cases by this profile instead of the suite's.",
+    help="Judge all cases by this profile instead of the suite's: fp32, fp16, bf16, int8, bitexact or a learned one.",
 )
 @click.option("--device", "devices", multiple=True, help="Only this device (may be repeated; so may the next three).")
 @click.option("--chip", "chips", multiple=True, help="Only devices with this chip.")

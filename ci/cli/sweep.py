@@ -32,7 +32,7 @@ _SELECTING = ("suites", "engines", "devices_file", "devices", "chips", "tiers", 
 @click.option("--device", "devices", multiple=True, help="Only this device (may be repeated; so may the next two).")
 @click.option("--chip", "chips", multiple=True, help="Only devices with this chip.")
 @click.option("--tier", "tiers", multiple=True, help="Only devices of this tier.")
-@click.option("--profile", type=click.Choice(["fp32", "fp16", "int8", "bitexact"]), help="Judge all cases by it.")
+@click.option("--profile", help="Judge all cases by it: fp32, fp16, bf16, int8, bitexact or a learned one.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out"), show_default=True, help="Folder of runs.")
 @click.option(
     "--resume",

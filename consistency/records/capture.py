@@ -60,7 +60,8 @@ class ReferenceLayer:
 
     ``inputs`` are the ids this layer reads (graph inputs included); ``final`` marks model outputs;
     ``canonical_stats`` compares canonical with the golden and is inherited by every device whose digest
-    equals ``canonical_digest``.
+    equals ``canonical_digest``; ``reduction`` is how many products or elements each of its own is a sum of (1: none,
+    0: unknown).
     """
 
     id: str
@@ -75,6 +76,7 @@ class ReferenceLayer:
     canonical_digest: str | None = None
     canonical_stats: Stats | None = None
     canonical_nonfinite: NonFinite = NonFinite()
+    reduction: int = 0
 
 
 @dataclass(frozen=True)

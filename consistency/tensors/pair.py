@@ -39,7 +39,8 @@ class Pair:
     def judge(self) -> TensorVerdict:
         """Non-finite values first, then a constant output, then every rule of the profile."""
         measured = self._measured
-        bounds = self.profile.bounds(self.ref.op, rule_type(self.ref.dtype), measured.scale) or Bounds(0.0)
+        dtype = rule_type(self.ref.dtype)
+        bounds = self.profile.bounds(self.ref.op, dtype, measured.scale, self.ref.reduction) or Bounds(0.0)
         stats = measured.bounded(bounds.max_abs)
         metrics = metrics_from_stats(stats, measured.scale)
         found = measured.got_nonfinite

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -59,8 +59,9 @@ class Tensor:
 
     ``dtype`` is the name of its type even where numpy has none (bfloat16, held widened as float32; int4, held
     as int8; string). ``values`` is ``None`` where the bytes cannot be read as numbers or text; ``reason`` says
-    why. ``step`` is the scale of the codes that ``values`` were dequantised from. ``op`` and ``inputs`` are known
-    only of captures that carry the graph. ``content`` is what the numbers were declared to be.
+    why. ``step`` is the scale of the codes that ``values`` were dequantised from. ``op``, ``inputs`` and
+    ``reduction`` (``consistency.records.ReferenceLayer``) are known only of captures that carry the graph.
+    ``content`` is what the numbers were declared to be.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Tensor:
     op: str = ""
     inputs: tuple[str, ...] = ()
     content: Content = ""
+    reduction: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,4 +121,4 @@ def dequantise(tensor: Tensor) -> Tensor:
     with np.errstate(over="ignore", under="ignore"):
         real = np.asarray((codes.astype(np.float64) - zero) * scale).astype(np.float32)
     step = rule.scale[0] if rule.axis is None else None
-    return Tensor(tensor.name, "float32", tensor.shape, real, step=step, op=tensor.op, inputs=tensor.inputs)
+    return replace(tensor, dtype="float32", values=real, quantisation=None, step=step, reason="", content="")

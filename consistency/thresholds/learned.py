@@ -1,113 +1,76 @@
-"""A noise floor fitted to runs of healthy engines: a bound an operator, at a stated rate of false alarms a run.
+"""What a learned noise floor is: bounds by operator, dtype, backend and reduction length, below those of people.
 
-The error of a layer, of its effective scale, is taken as log-normal within one operator; the bound is the quantile that
-all layers of a run together exceed with the stated probability (Bonferroni: the rate is divided by their number), and
-never less than eight times the largest error seen. An operator with few observations keeps the rule of the base
-profile, and none gets a wider bound than that: evidence may sharpen a profile; loosening one is for people.
+``consistency.thresholds.fitting`` makes them. An operator, dtype, backend or length that nobody ran keeps the rule of
+the base profile, and no learned bound is wider than that rule.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from statistics import NormalDist, fmean, pstdev
 
-from consistency.thresholds.profile import Profile
+from consistency.thresholds.profile import Floor, IntegerRule, Profile
 
-#: Fewer observations of an operator than this say nothing about a tail.
-ENOUGH = 30
-#: Models differ from one another by more than runs of one model do.
-MARGIN = 8.0
+#: Operators that hand on what they read, or a part of it: their error is that of whatever feeds them.
+CARRIERS = frozenset(
+    {
+        *("Abs", "Cast", "Clip", "Compress", "Concat", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather"),
+        *(
+            "GatherElements",
+            "GatherND",
+            "GlobalMaxPool",
+            "Identity",
+            "LeakyRelu",
+            "Max",
+            "MaxPool",
+            "Min",
+            "Neg",
+            "Pad",
+        ),
+        *("ReduceMax", "ReduceMin", "Relu", "Reshape", "Resize", "ScatterElements", "ScatterND", "Slice"),
+        *("SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze", "Upsample", "Where"),
+    }
+)
+#: The name under which they are learned and judged together.
+CARRIED = "carried"
 
 
 @dataclass(frozen=True)
-class Observation:
-    """One layer of one healthy run: its largest error, of its effective scale; 0 where the base's ``atol`` passes it.
+class LearnedRule:
+    """What was learned of one operator (or of ``carried``), in one dtype of the reference, on one backend.
 
-    ``run`` names model, engine and input.
+    Floats: an error passes up to ``rtol * length ** growth`` of the layer's effective scale, at reduction lengths up to
+    ``longest``. Integers: ``integer``. ``capped``: the evidence would allow more than the base profile does, which
+    stays. ``largest`` is the largest error seen (of integers the largest share of differing elements, and
+    ``largest_lsb``), ``beyond`` how many layers the base profile itself failed, which taught nothing.
     """
 
-    model: str
-    run: str
     op: str
-    error: float
-
-
-@dataclass(frozen=True)
-class OpFloor:
-    """What was learned of one operator in float32. ``rtol`` replaces that of the base profile."""
-
-    op: str
-    rtol: float
-    observations: int
-    models: int
+    dtype: str
+    backend: str
+    longest: int
+    layers: int
+    families: int
     largest: float
+    beyond: int
+    rtol: float | None = None
+    growth: float = 0.0
+    integer: IntegerRule | None = None
+    largest_lsb: int | None = None
+    capped: bool = False
+
+    def floor(self) -> Floor:
+        """What the profile judges by."""
+        return Floor(self.rtol, self.growth, self.longest, self.integer)
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """One model judged by what was learned from the others."""
-
-    model: str
-    runs: int
-    false_alarms: int
+def group_of(op: str) -> str:
+    """The name under which ``op`` is learned."""
+    return CARRIED if op in CARRIERS else op
 
 
-def learn(observations: Iterable[Observation], false_alarms: float, base: Profile) -> tuple[OpFloor, ...]:
-    """A floor for every operator with enough evidence, by name. ``false_alarms`` is the rate a run, in 0 … 1.
-
-    Observations without any error count as runs but not as noise. ``ValueError`` for a rate that is none.
-    """
-    if not 0.0 < false_alarms < 1.0:
-        raise ValueError(f"a rate of false alarms lies between 0 and 1, not at {false_alarms}")
-    seen = [entry for entry in observations if entry.error > 0.0 and math.isfinite(entry.error)]
-    deepest = max(_layers_a_run(seen), default=1)
-    normal = NormalDist().inv_cdf(1.0 - false_alarms / deepest)
-    floors = []
-    for op in sorted({entry.op for entry in seen}):
-        own = [entry for entry in seen if entry.op == op]
-        if len(own) >= ENOUGH:
-            floors.append(_floor(op, own, normal, base.by_op.get(op, base.floats).rtol))
-    return tuple(floors)
-
-
-def learned_profile(name: str, floors: Iterable[OpFloor], base: Profile) -> Profile:
-    """``base`` with the learned bounds in place of its own."""
-    rules = {floor.op: replace(base.by_op.get(floor.op, base.floats), rtol=floor.rtol) for floor in floors}
-    return replace(base, name=name, by_op={**base.by_op, **rules})
-
-
-def held_out(observations: Sequence[Observation], false_alarms: float, base: Profile) -> tuple[HeldOut, ...]:
-    """Each model judged by the floors of all others: how many of its runs have a layer beyond its bound."""
-    outcomes = []
-    for model in sorted({entry.model for entry in observations}):
-        floors = learn((entry for entry in observations if entry.model != model), false_alarms, base)
-        bounds = {floor.op: floor.rtol for floor in floors}
-        own = [entry for entry in observations if entry.model == model]
-        blamed = {
-            entry.run for entry in own if entry.error > bounds.get(entry.op, base.by_op.get(entry.op, base.floats).rtol)
-        }
-        outcomes.append(HeldOut(model, len({entry.run for entry in own}), len(blamed)))
-    return tuple(outcomes)
-
-
-def _floor(op: str, own: Sequence[Observation], normal: float, most: float) -> OpFloor:
-    logs = [math.log(entry.error) for entry in own]
-    largest = max(entry.error for entry in own)
-    fitted = math.exp(fmean(logs) + normal * pstdev(logs))
-    bound = min(most, _rounded_up(max(fitted, MARGIN * largest)))
-    return OpFloor(op, bound, len(own), len({entry.model for entry in own}), largest)
-
-
-def _rounded_up(value: float) -> float:
-    """To two digits, so that a review sees numbers and not noise."""
-    step = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return float(f"{math.ceil(value / step - 1e-9) * step:.1e}")
-
-
-def _layers_a_run(seen: Sequence[Observation]) -> list[int]:
-    counts: dict[str, int] = {}
-    for entry in seen:
-        counts[entry.run] = counts.get(entry.run, 0) + 1
-    return list(counts.values())
+def learned_profile(name: str, rules: Iterable[LearnedRule], base: Profile) -> Profile:
+    """``base`` with the learned floors below its rules."""
+    floors = {(rule.op, rule.dtype, rule.backend): rule.floor() for rule in rules}
+    groups = dict.fromkeys(CARRIERS, CARRIED)
+    return replace(base, name=name, floors=floors, groups=groups, learned_from=base.base)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -52,12 +53,33 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Floor:
+    """A learned bound (``consistency.thresholds.learned``); ``None`` where the rule of the profile serves.
+
+    ``rtol`` holds at reduction length 1 and grows as ``length ** growth``, for lengths up to ``longest``.
+    """
+
+    rtol: float | None = None
+    growth: float = 0.0
+    longest: int = 0
+    integer: IntegerRule | None = None
+
+    def share(self, length: int) -> float:
+        """Of the layer's scale; infinite beyond the longest reduction seen, the longest's where it is not known (0)."""
+        if self.rtol is None or length > self.longest:
+            return math.inf
+        return float(self.rtol * max(1, length or self.longest) ** self.growth)
+
+
+@dataclass(frozen=True)
 class Profile:
     """Rules by dtype and operator.
 
     ``integers`` maps a dtype to its rule, ``other_integers`` serves the rest; ``by_op`` replaces the
     float rule of one operator; ``float_types`` are the types in which a float layer may arrive;
-    ``bitexact`` judges the digest against canonical and nothing else.
+    ``bitexact`` judges the digest against canonical and nothing else. ``floors`` maps (operator or its name in
+    ``groups``, dtype, backend) to a learned bound that may sharpen the rules and never widens them; ``learned_from``
+    names the profile below such floors.
     """
 
     name: str
@@ -67,24 +89,51 @@ class Profile:
     by_op: Mapping[str, FloatRule] = field(default_factory=dict)
     float_types: frozenset[str] = frozenset({"float32", "float64"})
     bitexact: bool = False
+    floors: Mapping[tuple[str, str, str], Floor] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+    learned_from: str = ""
 
-    def bounds(self, op: str, dtype: str, scale: Scale) -> Bounds | None:
-        """The bounds of one layer; ``None`` for a dtype that no rule can judge."""
+    @property
+    def base(self) -> str:
+        """The profile of the code that this is, or was learned over."""
+        return self.learned_from or self.name
+
+    def bounds(self, op: str, dtype: str, scale: Scale, length: int = 0, backend: str = "") -> Bounds | None:
+        """The bounds of one layer; ``None`` for a dtype that no rule can judge.
+
+        ``length`` is the reduction length (0: unknown), ``backend`` where it ran (empty: unknown); only learned
+        bounds depend on them.
+        """
+        floors = self._floors(op, dtype, backend)
         if dtype in FLOAT_TYPES:
             rule = self.by_op.get(op, self.floats)
             size = effective_scale(scale)
             rounding = rule.rounding * scale.max_abs
-            limit = max(rule.atol, rule.rtol * size, rounding if rounding <= size else 0.0)
+            rtol = min(rule.rtol, max((floor.share(length) for floor in floors), default=math.inf))
+            limit = max(rule.atol, rtol * size, rounding if rounding <= size else 0.0)
             return Bounds(limit, None, rule.min_cosine, rule.max_norm_drift, rule.atol)
         if dtype in INTEGER_TYPES:
             integer = self.integers.get(dtype, self.other_integers)
+            for floor in floors[:1]:
+                integer = _sharper(integer, floor.integer)
             return Bounds(float(integer.max_lsb), integer.max_differing)
         return None
 
-    def bound(self, op: str, dtype: str, scale: Scale) -> float:
+    def bound(self, op: str, dtype: str, scale: Scale, length: int = 0) -> float:
         """The absolute bound of one layer (0 for a dtype that no rule can judge)."""
-        bounds = self.bounds(op, dtype, scale)
+        bounds = self.bounds(op, dtype, scale, length)
         return bounds.max_abs if bounds else 0.0
+
+    def _floors(self, op: str, dtype: str, backend: str) -> tuple[Floor, ...]:
+        """The learned bounds that apply: one, or those of every backend where it is not known, widest first."""
+        if not self.floors:
+            return ()
+        group = self.groups.get(op, op)
+        if backend:
+            found = self.floors.get((group, dtype, backend))
+            return (found,) if found else ()
+        known = [floor for (name, kind, _), floor in self.floors.items() if (name, kind) == (group, dtype)]
+        return tuple(sorted(known, key=lambda floor: -floor.integer.max_differing if floor.integer else 0.0))
 
     def accepts_dtype(self, expected: str, got: str) -> bool:
         """Whether a layer of ``expected`` may arrive as ``got``."""
@@ -103,4 +152,10 @@ def effective_scale(scale: Scale) -> float:
 
 def absolute_bound(profile: Profile, layer: ReferenceLayer) -> float:
     """The bound to send to a device with the golden's tensor of ``layer``: above it, elements are counted."""
-    return profile.bound(layer.op, layer.dtype, layer.scale)
+    return profile.bound(layer.op, layer.dtype, layer.scale, layer.reduction)
+
+
+def _sharper(rule: IntegerRule, learned: IntegerRule | None) -> IntegerRule:
+    if learned is None:
+        return rule
+    return IntegerRule(min(rule.max_lsb, learned.max_lsb), min(rule.max_differing, learned.max_differing))

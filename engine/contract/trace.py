@@ -30,7 +30,8 @@ class TraceLayer:
 
     ``inputs`` are layer ids (graph inputs included) this layer reads, so that the first deviating
     layers can be found on the graph; ``stats`` compares with the golden (absent in the golden itself);
-    ``final`` marks model outputs.
+    ``final`` marks model outputs; ``reduction`` is how many products or elements each element is a sum of
+    (``engine.models.reduction``; 0: unknown).
     """
 
     id: str
@@ -43,6 +44,7 @@ class TraceLayer:
     summary: Summary
     final: bool = False
     stats: RawStats | None = None
+    reduction: int = 0
 
     @property
     def nbytes(self) -> int:

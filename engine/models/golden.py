@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,11 @@ from engine.contract.result import NonFinite
 from engine.contract.trace import Summary, Trace, TraceLayer
 from engine.digest import file_sha256, tensor_digest
 from engine.models.graph import GraphLayer, graph_layers, read_model
+from engine.models.reduction import known_shapes, reduction_length
 from engine.runtimes import onnxruntime as runtime
 
 #: Raised when the content of a golden trace changes for another reason than model, inputs or runtime.
-TRACE_VERSION = 2
+TRACE_VERSION = 3
 #: A mask is a cluster of negative numbers at least this large, and so many times larger than everything else.
 MASK_LEAST = 1e3
 MASK_GAP = 1e3
@@ -43,15 +45,28 @@ def golden_trace(model_path: Path, inputs: Mapping[str, np.ndarray], folder: Pat
         raise ModelError(f"{model_path}: no output depends on the inputs", hint="check the model's graph")
     tensors = runtime.run(exposed(model, varying), inputs, [layer.id for layer in varying])
     _check_size(tensors, model_path)
+    lengths = reductions(model, {layer.id: array for layer, array in zip(varying, tensors, strict=True)}, inputs)
     trace = Trace(
         kind="golden",
         producer=f"onnxruntime {runtime.version()} cpu fp32, optimisation off",
-        layers=tuple(keep_layer(layer, array, target) for layer, array in zip(varying, tensors, strict=True)),
+        layers=tuple(
+            replace(keep_layer(layer, array, target), reduction=lengths[layer.id])
+            for layer, array in zip(varying, tensors, strict=True)
+        ),
         constant=tuple(layer.id for layer in layers if not layer.expected),
         folder=target,
     )
     _writing(target, trace.save)
     return trace
+
+
+def reductions(
+    model: onnx.ModelProto, tensors: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]
+) -> dict[str, int]:
+    """The reduction length of each of ``tensors``, computed layers of ``model`` on ``inputs``."""
+    shapes = known_shapes(model, {name: array.shape for name, array in (*inputs.items(), *tensors.items())})
+    made_by = {name: node for node in model.graph.node for name in node.output}
+    return {name: reduction_length(made_by[name], shapes) for name in tensors}
 
 
 def exposed(model: onnx.ModelProto, layers: Iterable[GraphLayer]) -> bytes:

@@ -150,3 +150,42 @@ def _session(model: bytes, chosen: Options, optimised: Path | None = None) -> or
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0][:400] if str(error).strip() else type(error).__name__
+
+
+def quantise(source: Path, target: Path, calibration: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Write ``source`` in 8 bits (QDQ: activations uint8, weights int8 of 7 bits, so that no product saturates).
+
+    Ranges come from runs on ``calibration``. ``UnsupportedError`` where the runtime cannot quantise the model.
+    """
+    from onnxruntime.quantization import (  # noqa: PLC0415 - slow to load, and needed for this alone
+        CalibrationDataReader,
+        QuantFormat,
+        QuantType,
+        quantize_static,
+    )
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]  # the package has no types
+        def __init__(self) -> None:
+            self.left = iter(calibration)
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            found = next(self.left, None)
+            return None if found is None else dict(found)
+
+    logging.disable(logging.WARNING)  # its advice on other models goes to the root logger
+    try:
+        quantize_static(
+            str(source),
+            str(target),
+            Reader(),
+            quant_format=QuantFormat.QDQ,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            reduce_range=True,
+        )
+    except Exception as error:
+        raise UnsupportedError(
+            f"ONNX Runtime cannot quantise the model: {_first_line(error)}", hint="take another model"
+        ) from error
+    finally:
+        logging.disable(logging.NOTSET)

@@ -3,9 +3,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from consistency.thresholds import profile
 from engine.contract.errors import ConfigError, UsageError
 from engine.models.sources import DebianFile, LocalFile, PypiFile, UriFile
 from engine.models.tasks import ArgmaxIs, ShareAbove
+from farm.floors import find_profile, know_text, text_of
 from farm.suites import Suite, find_suite, load_suite
 
 SUITES = Path(__file__).parents[2] / "suites"
@@ -202,3 +204,71 @@ def test_a_quantised_model_is_declared_beside_the_one_it_is_made_from(tmp_path: 
 def test_a_pair_that_cannot_be_is_refused_in_words(tmp_path: Path, old: str, new: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         pair(tmp_path, old, new)
+
+
+def learned_file(path: Path) -> str:
+    """A learned profile at ``path``, and the name it judges under."""
+    rule = {"op": "Conv", "dtype": "float32", "backend": "cpu", "rtol": 1e-5, "longest": 9}
+    rule |= {"layers": 9, "families": 6, "largest": 1e-6}
+    counts = {"runs": 1, "blamed": 0, "by_base": 0}
+    none = [0.0, 1.0]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "name": path.stem,
+                "base": "fp32",
+                "false_alarms_per_run": 0.01,
+                "margin": 2.0,
+                "excesses": {"a": 1.0},
+                "evidence": {
+                    "date": "2026-11-29",
+                    "command": "",
+                    "families": {"a": ["a"]},
+                    "engines": ["e"],
+                    "versions": {"v": "1"},
+                    "runs": 1,
+                    "layers": 1,
+                },
+                "held_out": [{"family": "a", "models": ["a"], **counts}],
+                "achieved": {
+                    **counts,
+                    "added": 0,
+                    "added_interval": none,
+                    "families": 1,
+                    "families_added": 0,
+                    "families_added_interval": none,
+                },
+                "rules": [rule],
+            }
+        )
+    )
+    return find_profile(str(path)).name
+
+
+def test_a_case_may_name_a_learned_file_from_the_suite_s_folder(tmp_path: Path) -> None:
+    name = learned_file(tmp_path / "thresholds" / "quiet.yaml")
+    path = tmp_path / "suites" / "own.yaml"
+    path.parent.mkdir()
+    document = small_suite()
+    document["cases"][0].update(  # type: ignore[index]
+        profile="learned:../thresholds/quiet.yaml"
+    )
+    path.write_text(yaml.safe_dump(document))
+    (case, *_) = load_suite(path).cases
+    assert case.profile == name
+    assert profile(case.profile).base == "fp32"
+    assert know_text(text_of(case.profile)) == name
+    document["cases"][0].update(  # type: ignore[index]
+        profile="learned:../thresholds/quite.yaml"
+    )
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(ConfigError, match=r"profile: .*quite\.yaml is not there"):
+        load_suite(path)
+    (tmp_path / "thresholds" / "quiet.yaml").write_text("name: quiet\n")
+    document["cases"][0].update(  # type: ignore[index]
+        profile="learned:../thresholds/quiet.yaml"
+    )
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(ConfigError, match=r"quiet\.yaml: base"):
+        load_suite(path)

@@ -44,6 +44,8 @@ def _check(path: Path, layer: TraceLayer) -> None:
         raise damaged(path, f"layer {layer.id!r} has fields that are no text")
     if not _DIGEST.fullmatch(layer.digest):
         raise damaged(path, f"layer {layer.id!r} has no digest but {layer.digest!r}")
+    if not isinstance(layer.reduction, int) or layer.reduction < 0:
+        raise damaged(path, f"layer {layer.id!r} has {layer.reduction!r} for a reduction length")
     try:
         element_count(layer.shape)
     except ValueError as error:
@@ -59,14 +61,15 @@ def _load(trace: Trace, layer: TraceLayer) -> Tensor:
     refusal = _refusal(path, layer)
     if refusal:
         empty = unreadable(layer.id, layer.dtype, layer.shape, refusal)
-        return replace(empty, op=layer.op, inputs=layer.inputs)
+        return replace(empty, op=layer.op, inputs=layer.inputs, reduction=layer.reduction)
     if path.stat().st_size != layer.nbytes:
         raise damaged(path, f"{path.stat().st_size} bytes where {layer.dtype}{list(layer.shape)} needs {layer.nbytes}")
     data = path.read_bytes()
     if xxhash.xxh3_128(data).hexdigest() != layer.digest:
         raise damaged(path, "its content does not have the digest it is called by")
     values = decode(data, layer.dtype, layer.shape)
-    return Tensor(layer.id, layer.dtype, layer.shape, values, op=layer.op, inputs=layer.inputs)
+    known = Tensor(layer.id, layer.dtype, layer.shape, values, op=layer.op, inputs=layer.inputs)
+    return replace(known, reduction=layer.reduction)
 
 
 def _refusal(path: Path, layer: TraceLayer) -> str:

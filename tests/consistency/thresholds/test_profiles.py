@@ -42,12 +42,12 @@ def gelu_exact_and_tanh():
 
 
 def test_profiles_are_found_by_file_name():
-    assert PROFILE_NAMES == ("bitexact", "fp16", "fp32", "int8")
+    assert PROFILE_NAMES == ("bf16", "bitexact", "fp16", "fp32", "int8")
     assert all(profile(name).name == name for name in PROFILE_NAMES)
 
 
 def test_an_unknown_profile_names_the_known_ones():
-    with pytest.raises(ValueError, match="unknown profile 'fp64'; known: bitexact, fp16, fp32, int8"):
+    with pytest.raises(ValueError, match="unknown profile 'fp64'; known: bf16, bitexact, fp16, fp32, int8"):
         profile("fp64")
 
 

@@ -1,0 +1,1 @@
+"""Healthy engines of every precision beside the golden, for ``lockstep thresholds learn``."""
