@@ -155,3 +155,12 @@ def test_real_engines_of_8_bits_are_compared_in_codes() -> None:
 def test_every_family_is_of_models_that_are_there() -> None:
     assert set(FAMILIES) <= {subject.name for subject in LEARNED_FROM}
     assert len({family_of(subject) for subject in LEARNED_FROM}) >= LEAST_FAMILIES + 2
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "thresholds").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_files_of_the_repository_are_no_wider_than_their_base_and_keep_their_rate(path: Path) -> None:
+    found = read_learned(path.stem, path.parent)
+    lines, wider = changes(found.base, path.stem, path.parent)
+    assert not wider, lines
+    assert found.achieved.added <= found.false_alarms_per_run * found.achieved.runs
+    assert found.achieved.families >= LEAST_FAMILIES
