@@ -59,11 +59,11 @@ def observe(root: Path, precision: str, say: Say, subjects: Sequence[Subject] = 
         inputs = [subject.make(content, place) for place in range(max(subject.inputs, 2))]
         try:
             model = subject_model(precision, read_model(models[subject.name]), inputs)
+            goldens = [_Golden.of(model, arrays) for arrays in inputs]
         except LockstepError as error:
             left_out[f"{subject.name}: {error.message}"] = None
             continue
-        for place, arrays in enumerate(inputs):
-            golden = _Golden.of(model, arrays)
+        for place, (arrays, golden) in enumerate(zip(inputs, goldens, strict=True)):
             for engine in engines(precision, model, arrays, builds):
                 say(f"model {number} of {len(subjects)}, {subject.name}, input {place}: {engine.name}")
                 try:
