@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ci.sensitivity.engines import GOLDEN, HEALTHY_ORT, Arrays, Engine, Ort, Refrt, healthy
 from engine.models.graph import read_model
+from engine.models.quantise import Recipe, quantised_model
 from engine.runtimes import onnxruntime as runtime
 
 LOW = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
@@ -51,10 +52,9 @@ def subject_model(precision: str, model: onnx.ModelProto, inputs: Sequence[Array
     if precision != "int8":
         return model
     with tempfile.TemporaryDirectory(prefix="lockstep-learn-") as scratch:
-        source, target = Path(scratch) / "float.onnx", Path(scratch) / "quantised.onnx"
+        source = Path(scratch) / "float.onnx"
         onnx.save(model, str(source))
-        runtime.quantise(source, target, inputs)
-        return read_model(target)
+        return read_model(quantised_model(source, inputs, Recipe(reduce_range=True), Path(scratch)))
 
 
 def engines(

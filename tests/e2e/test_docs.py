@@ -15,7 +15,16 @@ from agents.adbserver import stop_server
 from agents.emulation.park import Park
 
 REPOSITORY = Path(__file__).parents[2]
-PAGES = ("add-a-device", "add-a-model", "bring-your-engine", "accept-a-change", "compare", "emulate", "devices", "thresholds")
+PAGES = (
+    "add-a-device",
+    "add-a-model",
+    "bring-your-engine",
+    "accept-a-change",
+    "compare",
+    "emulate",
+    "devices",
+    "thresholds",
+)
 
 
 @dataclass(frozen=True)
