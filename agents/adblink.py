@@ -17,8 +17,9 @@ from pathlib import Path
 
 from adbutils import AdbError
 
-from agents import adbshell, adbsync
+from agents import adbpush, adbshell, adbsync
 from agents.adblist import LOST, Listed, next_step
+from agents.adbpush import NotWritten, push_all
 from agents.adbreach import Route, Unit, reach
 from agents.adbserver import AdbServer
 from agents.adbshell import Source
@@ -30,9 +31,6 @@ from engine.contract.errors import AdbServerReplaced, DeviceUnavailable, InfraEr
 
 #: How long our server may take to open a stream to a device.
 OPEN_SECONDS = 15.0
-#: Longest silence of a transfer, and a transfer slower than this is taken for a broken link.
-SILENCE_SECONDS = 30.0
-SLOWEST_BYTES_PER_SECOND = 200_000
 
 
 @dataclass
@@ -143,19 +141,15 @@ class AdbLink:
                 pass
 
     def push_all(self, files: Iterable[Apart], folder: str) -> Iterator[str]:
-        """Write files below ``folder`` over one stream; each name is told once the device has confirmed the file.
+        """Write files below ``folder``; each name is told once the device has confirmed the file.
 
         Raises TransferError with the device's reason, StorageFull when that is lack of room, DeviceUnavailable when
         the link is gone, and whatever the pieces raise.
         """
-        with self._stream("sync:") as connection:
-            for file in files:
-                path = f"{folder}/{file.name}"
-                try:
-                    adbsync.push(_line(connection, file.size), file.pieces, path, file.executable)
-                except adbsync.Refused as error:
-                    raise self._refused(path, str(error)) from error
-                yield file.name
+        try:
+            yield from push_all(lambda: self._stream("sync:"), files, folder)
+        except NotWritten as error:
+            raise self._refused(error.path, error.reason) from error
 
     def _refused(self, path: str, reason: str) -> InfraError:
         words = f"{self.device}: cannot write {path}: {reason}"
@@ -166,8 +160,10 @@ class AdbLink:
     def pull(self, path: str, limit: int) -> bytes:
         """The bytes of one file; TransferError when absent or larger than ``limit``."""
         with self._stream("sync:") as connection:
+            line = adbsync.Bounded(connection, adbpush.SILENCE_SECONDS)
+            line.allow(adbpush.seconds_for(limit))
             try:
-                return adbsync.pull(_line(connection, limit), path, limit)
+                return adbsync.pull(line, path, limit)
             except adbsync.Refused as error:
                 raise TransferError(f"{self.device}: cannot read {path}: {error}", device=self.device) from error
             except adbsync.TooLarge as error:
@@ -228,10 +224,6 @@ class AdbLink:
         except (OSError, EOFError, AdbError):
             known = {}
         return known.get(self.route.serial, Listed(self.route.serial, LOST))
-
-
-def _line(connection: socket.socket, size: int) -> adbsync.Bounded:
-    return adbsync.Bounded(connection, SILENCE_SECONDS, SILENCE_SECONDS + size / SLOWEST_BYTES_PER_SECOND)
 
 
 def _reason(error: Exception) -> str:

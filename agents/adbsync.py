@@ -6,13 +6,17 @@ waiting between small ones is what makes other clients take 90 ms a file.
 
 from __future__ import annotations
 
+import select
 import socket
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 
 #: Largest data of one packet, both ways (SYNC_DATA_MAX).
 DATA_MAX = 64 * 1024
+#: What leaves, or is taken in, at a time.
+WRITE_BYTES = 256 * 1024
 
 
 class Refused(Exception):
@@ -24,66 +28,106 @@ class TooLarge(Exception):
 
 
 class Bounded:
-    """A socket whose every wait is bounded by ``silence``, and all of them together by ``seconds``."""
+    """A socket whose every wait is bounded by ``silence``, and all of them until the next ``allow``.
 
-    def __init__(self, connection: socket.socket, silence: float, seconds: float) -> None:
+    What is written leaves in large writes: adb carries one packet of a stream at a time and waits for its receipt.
+    """
+
+    def __init__(self, connection: socket.socket, silence: float) -> None:
+        connection.setblocking(False)
         self._connection, self._silence = connection, silence
+        self._deadline = time.monotonic() + silence
+        self._poll = select.poll()
+        self._waiting: list[bytes | memoryview] = []
+        self._bytes = 0
+        self._answers = bytearray()
+
+    def allow(self, seconds: float) -> None:
+        """All waits from now on may take ``seconds`` together."""
         self._deadline = time.monotonic() + seconds
 
-    def _wait(self) -> None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+    def _wait(self, events: int) -> int:
+        """Until the socket is ready; what it is ready for."""
+        left = min(self._silence, self._deadline - time.monotonic())
+        self._poll.register(self._connection, events)
+        ready = self._poll.poll(left * 1000) if left > 0 else []
+        if not ready:
             raise TimeoutError
-        self._connection.settimeout(min(self._silence, left))
+        return ready[0][1]
 
-    def send(self, data: bytes) -> None:
-        """All of ``data``. TimeoutError or another OSError when the line is gone."""
-        view = memoryview(data)
-        while view:
-            self._wait()
-            view = view[self._connection.send(view) :]
+    def write(self, *parts: bytes | memoryview) -> None:
+        """Send ``parts`` once there is enough of them, or at ``flush``. Raises what ``flush`` raises."""
+        self._waiting += parts
+        self._bytes += sum(map(len, parts))
+        if self._bytes >= WRITE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what waits, as it lies. TimeoutError or another OSError when the line is gone.
+
+        Answers are taken in meanwhile: a device that cannot tell them does not read on.
+        """
+        left = [memoryview(part) for part in (self._waiting if len(self._waiting) < 64 else [b"".join(self._waiting)])]
+        self._waiting, self._bytes = [], 0
+        while left:
+            ready = self._wait(select.POLLOUT | select.POLLIN)
+            if ready & ~select.POLLOUT and not self._take_in():
+                raise ConnectionResetError
+            if ready & select.POLLOUT:
+                sent = self._connection.sendmsg(left)
+                while left and sent >= len(left[0]):
+                    sent -= len(left.pop(0))
+                if sent:
+                    left[0] = left[0][sent:]
+
+    def _take_in(self) -> int:
+        part = self._connection.recv(WRITE_BYTES)
+        self._answers += part
+        return len(part)
 
     def receive(self, size: int) -> bytes:
         """Exactly ``size`` bytes. EOFError when the other side hangs up before."""
-        parts = []
-        while size:
-            self._wait()
-            part = self._connection.recv(min(size, 256 * 1024))
-            if not part:
+        while len(self._answers) < size:
+            self._wait(select.POLLIN)
+            if not self._take_in():
                 raise EOFError
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+        taken = bytes(self._answers[:size])
+        del self._answers[:size]
+        return taken
 
 
 def push(line: Bounded, pieces: Iterable[bytes], path: str, executable: bool) -> None:
-    """Write ``pieces`` to ``path``, each in one go; folders on the way are made.
+    """Send ``pieces`` as the file ``path``; folders on the way are made. ``confirm`` reads what the device says to it.
 
-    Raises Refused with the device's reason, and what ``pieces`` raises: then the line is of no more use, and once it
-    is closed the device removes what it had of the file.
+    Raises what ``pieces`` raises: then the line is of no more use, and once it is closed the device removes what it
+    had of the file.
     """
     mode = stat.S_IFREG | (0o755 if executable else 0o644)
-    line.send(_request(b"SEND", f"{path},{mode}".encode(errors="surrogateescape")))
-    for packets in _packets(pieces):
-        try:
-            line.send(packets)
-        except ConnectionError:
-            break  # a device without room answers and hangs up before it has read all
+    request = _request(b"SEND", f"{path},{mode}".encode(errors="surrogateescape"))
+    try:
+        line.write(request)
+        for piece in pieces:
+            view = memoryview(piece)
+            for part in (view[at : at + DATA_MAX] for at in range(0, len(view), DATA_MAX)):
+                line.write(_head(b"DATA", len(part)), part)
+        line.write(_head(b"DONE", int(time.time())))
+    except ConnectionError:
+        return  # a device without room answers and hangs up before it has read all
+
+
+def confirm(line: Bounded) -> None:
+    """Wait until the device has the next of the files that were sent. Raises Refused with its reason."""
+    with suppress(ConnectionError):  # its answer says why
+        line.flush()
     kind, size = _answer(line)
     if kind != b"OKAY":
         raise Refused(_reason(line, kind, size))
 
 
-def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        parts = (piece[at : at + DATA_MAX] for at in range(0, len(piece), DATA_MAX))
-        yield b"".join(_request(b"DATA", part) for part in parts)
-    yield b"DONE" + int(time.time()).to_bytes(4, "little")
-
-
 def pull(line: Bounded, path: str, limit: int) -> bytes:
     """The bytes of ``path``. Raises TooLarge beyond ``limit``, Refused when there is no such file."""
-    line.send(_request(b"RECV", path.encode(errors="surrogateescape")))
+    line.write(_request(b"RECV", path.encode(errors="surrogateescape")))
+    line.flush()
     parts: list[bytes] = []
     left = limit
     while True:
@@ -99,7 +143,11 @@ def pull(line: Bounded, path: str, limit: int) -> bytes:
 
 
 def _request(kind: bytes, data: bytes) -> bytes:
-    return kind + len(data).to_bytes(4, "little") + data
+    return _head(kind, len(data)) + data
+
+
+def _head(kind: bytes, number: int) -> bytes:
+    return kind + number.to_bytes(4, "little")
 
 
 def _answer(line: Bounded) -> tuple[bytes, int]:

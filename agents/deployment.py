@@ -256,7 +256,7 @@ def _header(name: str, blob: Blob) -> bytes:
 def bytes_of(blob: Blob) -> Iterator[bytes]:
     """A file in pieces of at most ``CHUNK_BYTES``; TransferError when it is not what its Blob says."""
     try:
-        with blob.path.open("rb") as stream:
+        with blob.path.open("rb", buffering=0) as stream:
             if os.fstat(stream.fileno()).st_size != blob.size:
                 raise _changed(blob)
             left = blob.size

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from agents.apart import Apart, by_size
+from agents.apart import Apart, by_size, hurried
 from agents.base import PREFLIGHT_SECONDS, RESERVE_BYTES, Agent, Completed
 from agents.deployment import Order, Parcel, Stock, tar_bytes, tar_stream
-from agents.posixstock import PLACE, STOCK, first_wrong, read_stock
+from agents.posixstock import PLACE, PLACE_APART, STOCK, first_wrong, read_stock
 from agents.probes.fingerprint import Fingerprint
 from agents.probes.peak import RECORD, SAMPLER
 from agents.readings import Place, take
@@ -124,7 +124,10 @@ class PosixAgent(Agent):
         return self._script(text, *arguments, seconds=seconds, stdin=b"".join(source))
 
     def _send_apart(self, files: Iterable[Apart], folder: str) -> Iterator[str]:
-        """Bring files to ``folder``; each name is told once the file is whole there. For links with ``apart_bytes``."""
+        """Bring files to ``folder`` in this order; each name is told once the file is whole there.
+
+        For links with ``apart_bytes``. What follows a ``hurried`` file need not wait for that.
+        """
         raise NotImplementedError
 
     # -- the device's folder --------------------------------------------------------------------
@@ -188,36 +191,45 @@ class PosixAgent(Agent):
 
     def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
         staging = self._job_folder("deploy")
-        if not tar:
+        script = PLACE
+        source: Iterator[bytes] = iter(())
+        if self.apart_bytes is not None and parcel.size >= self.apart_bytes:
+            script, source = PLACE_APART, self._arrivals(parcel, staging.removeprefix("jobs/"), self.apart_bytes, guard)
+        elif tar:
+            source = tar_stream(parcel.files, guard)
+        else:
             for name, blob in parcel.files.items():
                 guard()
                 self._send(blob.path, f"{staging}/{name}", blob.executable)
         names = (staging.removeprefix("jobs/"), parcel.tree, parcel.digest, parcel.base, "tar" if tar else "")
         done = self._pipe(
-            PLACE,
+            script,
             *(self._root, *names, *parcel.dropped),
-            source=self._pieces(parcel, f"{staging}.sent", guard) if tar else iter(()),
+            source=source,
             seconds=CONTROL_SECONDS + parcel.size / SLOWEST_LINK + parcel.whole / SLOWEST_STORAGE,
         )
         if done.exit_code:
             raise self._not_placed(parcel, done)
 
-    def _pieces(self, parcel: Parcel, beside: str, guard: Callable[[], None]) -> Iterator[bytes]:
-        """What PLACE reads, and meanwhile all that travels by another way."""
-        small = parcel.files
-        if self.apart_bytes is not None and parcel.size >= self.apart_bytes:
-            large, small = by_size(parcel.files, self.apart_bytes)
-            packed = [Apart("tar", tar_stream(small, guard), tar_bytes(small))] if small else []
-            whole = [Apart.of(name, blob, guard) for name, blob in large.items()]
-            for name in self._send_apart([*packed, *whole], beside):
-                yield f"{name}\n".encode()
-            yield b"end\n"
-        else:
-            yield b".\n"
-            yield from tar_stream(small, guard)
+    def _arrivals(self, parcel: Parcel, staging: str, least: int, guard: Callable[[], None]) -> Iterator[bytes]:
+        """Send everything beside the script, and yield what it reads meanwhile: what has arrived.
+
+        Where an older bundle is copied to its place at the same time, small files cannot go there: they go as a tar.
+        """
+        large, small = by_size(parcel.files, least)
+        first = [Apart.of(f"{staging}/{name}", blob, guard) for name, blob in small.items()]
+        word = "rest"
+        if parcel.base and small:
+            first, word = [Apart(f"{staging}.sent/tar", tar_stream(small, guard), tar_bytes(small))], "tar"
+        told = {file.name: word for file in first[-1:]} | {f"{staging}.sent/{name}": name for name in large}
+        after = [Apart.of(f"{staging}.sent/{name}", blob, guard) for name, blob in large.items()]
+        for name in self._send_apart([*hurried(first), *after], "jobs"):
+            if name in told:
+                yield f"{told[name]}\n".encode()
+        yield b"end\n"
 
     def _reserve(self, order: Order) -> int:
-        """A tar that travels as a file takes room beside what it holds."""
+        """A tar that travels as a file, beside an older bundle, takes room beside what it holds."""
         if self.apart_bytes is None:
             return RESERVE_BYTES
         bundled = order.bundle.files if order.bundle is not None else {}

@@ -1,4 +1,4 @@
-"""Deployment on a device with a POSIX shell: two scripts, and how their answers are read.
+"""Deployment on a device with a POSIX shell: its scripts, and how their answers are read.
 
 They travel with every question, hence no comment and no indentation inside; what they do is said above each. Numbers
 stay below 2^31 KiB: mksh counts with 32 bits.
@@ -75,7 +75,6 @@ fits && break
 done <<E
 $(ls -dtr blobs/* bundles/* 2>/dev/null)
 E
-fits
 echo "room ${free:-0} $kept"
 command -v tar >/dev/null && echo tar
 ls -t bundles | sed -n 's/^/bundle /;1,8p'
@@ -86,16 +85,13 @@ echo "end $lack"
 # $1 folder, $2 staging folder below jobs, $3 the digest over all its files, $4 digest of the bundle to make, $5 the
 # bundle to make it from (may be empty), $6 set when a tar comes on standard input; then the names that the older
 # bundle must lose. Exit 3: no room or no permission; 4: something is not what was sent, and all hashes are printed.
-# Before the tar come the names of files that arrived in the folder $2.sent by another way, each once it is whole. They
-# are hashed while others still travel, two at once. "tar" among them is one to unpack at the same time. The line "."
-# says that the tar follows (read takes no byte of it), "end" that it came as a file.
 # A shell starts sha256sum, because toybox's find would start its own, however slow, and not the first in PATH.
-PLACE = r"""cd -- "$1/jobs" && mkdir -p -- "$2" "$2.sent" "$2.sums" && cd -- "$2" || exit 3
+_BEGIN = r"""cd -- "$1/jobs" && mkdir -p -- "$2" "$2.sums" && cd -- "$2" || exit 3
 leave() {
 cd "$root/jobs" && rm -rf -- "$new" "$new.sent" "$new.sums"
 exit "$1"
 }
-root=$1 new=$2 tree=$3 digest=$4 base=$5 packed=$6 at=0 one= two= unpacker=
+root=$1 new=$2 tree=$3 digest=$4 base=$5 packed=$6
 shift 6
 if [ "$base" ]
 then
@@ -105,43 +101,47 @@ fi
 hash_rest() {
 find . -type f -exec sh -c 'exec sha256sum "$@"' sh {} + >"../$new.sums/rest"
 }
-name=
-if [ "$packed" ]
-then
+"""
+_UNPACK = r"""[ -z "$packed" ] || tar -xmof - || leave 3
+hash_rest
+"""
+# Lines name the files that arrived in the folder $2.sent, each once it is whole. They are hashed while others still
+# travel, two at once. "tar" among them is one to unpack at the same time; "rest" says that all the others are in $2.
+_ARRIVE = r"""mkdir -p -- "../$new.sent" || leave 3
+at=0 one= two= rest=
 while IFS= read -r name || leave 3
 do
 case $name in
-.|end) break;;
-tar)
-{ tar -xmof "../$new.sent/tar" && hash_rest; } </dev/null &
-unpacker=$!
-continue;;
-esac
+end) break;;
+tar) { tar -xmof "../$new.sent/tar" && hash_rest; } </dev/null & rest=$!;;
+rest) hash_rest </dev/null & rest=$!;;
+*)
 [ -z "$one" ] || wait "$one"
 one=$two
 (cd "../$new.sent" && exec sha256sum "./$name") </dev/null >"../$new.sums/$at" &
 two=$!
-at=$((at+1))
+at=$((at+1));;
+esac
 done
-[ "$name" = end ] || tar -xmof - || leave 3
-fi
-if [ "$unpacker" ]
-then wait "$unpacker" || leave 3
+if [ "$rest" ]
+then wait "$rest" || leave 3
 else hash_rest
 fi
 wait
-got=$(cat "../$new.sums/"* | LC_ALL=C sort | sha256sum)
+"""
+_CHECK = r"""got=$(cat "../$new.sums/"* | LC_ALL=C sort | sha256sum)
 if [ "${got%% *}" != "$tree" ]
 then
 cat "../$new.sums/"*
 leave 4
 fi
-[ ! -d "../$new.sent/bundle" ] || (cd "../$new.sent" && find bundle -type f) | while IFS= read -r name
+"""
+_TAKE = r"""[ ! -d "../$new.sent/bundle" ] || (cd "../$new.sent" && find bundle -type f) | while IFS= read -r name
 do mkdir -p -- "${name%/*}" && mv -f -- "../$new.sent/$name" "$name" || exit 1
 done || leave 3
-for each in . "../$new.sent"
-do [ ! -d "$each/blobs" ] || mv -f -- "$each/blobs/"* "$root/blobs/" || leave 3
-done
+[ ! -d "../$new.sent/blobs" ] || mv -f -- "../$new.sent/blobs/"* "$root/blobs/" || leave 3
+"""
+_KEEP = r"""[ ! -d blobs ] || mv -f -- blobs/* "$root/blobs/" || leave 3
 if [ -d bundle ]
 then
 touch -c bundle
@@ -150,6 +150,8 @@ mv -- bundle "$root/bundles/$digest" || leave 3
 fi
 leave 0
 """
+PLACE = _BEGIN + _UNPACK + _CHECK + _KEEP
+PLACE_APART = _BEGIN + _ARRIVE + _CHECK + _TAKE + _KEEP
 
 
 def read_stock(answer: str, asked: Sequence[str]) -> Stock | None:

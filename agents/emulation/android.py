@@ -86,6 +86,7 @@ def furnished(boot: Boot, spec: Spec) -> Boot:
         port=ADBD_PORT,
         user=SHELL_USER,
         bound={"/proc/cpuinfo": "/data/emulation/cpuinfo"} if spec.abi == "x86-64" else {},
+        partitions=("/data",),
         noexec=("/sdcard",),
         sized={"/data/local/tmp": spec.data_mb} if spec.data_mb else {},
     )

@@ -12,8 +12,9 @@ class Boot:
 
     ``lower`` is the shared tree under an overlay, "" when ``root`` itself holds a copy. ``interpreters`` map an ELF
     machine (``aarch64``) to the emulator that runs it. ``bound`` shows a file of the device at another place (/proc);
-    ``noexec``, ``scratch`` and ``sized`` (MiB) are file systems of their own. ``user`` is whom the daemon runs as;
-    ``own_users`` says that the device has a user namespace, and with it a binfmt_misc, of its own.
+    ``partitions`` are folders that do not lie under the overlay, which makes a new file dear; ``noexec``, ``scratch``
+    and ``sized`` (MiB) are file systems of their own. ``user`` is whom the daemon runs as; ``own_users`` says that the
+    device has a user namespace, and with it a binfmt_misc, of its own.
     """
 
     root: str
@@ -29,6 +30,7 @@ class Boot:
     own_users: bool = True
     interpreters: dict[str, str] = field(default_factory=dict)
     bound: dict[str, str] = field(default_factory=dict)
+    partitions: tuple[str, ...] = ()
     noexec: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
     sized: dict[str, int] = field(default_factory=dict)
@@ -41,6 +43,6 @@ class Boot:
     def from_json(cls, text: str) -> Boot:
         """The record again."""
         fields = json.loads(text)
-        for name in ("command", "noexec", "scratch"):
+        for name in ("command", "partitions", "noexec", "scratch"):
             fields[name] = tuple(fields[name])
         return cls(**fields)

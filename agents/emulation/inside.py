@@ -89,6 +89,8 @@ def _make_root(boot: Boot, doing: Callable[[str], None]) -> None:
         places = {"lowerdir": boot.lower, "upperdir": boot.upper, "workdir": boot.work}
         options = ",".join(f"{name}={_ODD.sub(_ESCAPED, path)}" for name, path in places.items())
         kernel.mount("overlay", root, "overlay", data=options + (",userxattr" if boot.rootless else ""))
+        for place in boot.partitions:
+            kernel.bind(Path(boot.upper) / place[1:], root / place[1:])
     else:
         kernel.bind(root, root)
     doing("dev")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import adb, adblink, adbreach, adbshell, posix
+from agents import adb, adblink, adbpush, adbreach, adbshell, posix
 from agents.adb import AdbAgent
 from agents.adblist import LOST, Listed, parse_devices
 from agents.deployment import Blob, BundleFiles
@@ -387,7 +387,7 @@ def test_a_transfer_that_stops_in_the_middle_ends_in_time_and_has_no_final_name(
         monkeypatch.setattr(posix, "CONTROL_SECONDS", 1.0)
         monkeypatch.setattr(posix, "SLOWEST_LINK", 10**9)
         monkeypatch.setattr(posix, "SLOWEST_STORAGE", 10**9)
-        monkeypatch.setattr(adblink, "SILENCE_SECONDS", 1.0)
+        monkeypatch.setattr(adbpush, "SILENCE_SECONDS", 1.0)
         monkeypatch.setattr(adbshell, "GRACE_SECONDS", 0.5)
         line.left = int(0.6 * blob.size)
         with pytest.raises(DeviceUnavailable, match=r"was lost: no answer in time; now it is device in the list"):
@@ -402,7 +402,7 @@ def test_a_download_that_stops_in_the_middle_ends_in_time(
     blob = blob_of(tmp_path, os.urandom(1 << 20))
     with proxy_to(device) as line, agent_of(line.serial) as agent:
         agent.deploy([blob], lambda: None)
-        monkeypatch.setattr(adblink, "SILENCE_SECONDS", 1.0)
+        monkeypatch.setattr(adbpush, "SILENCE_SECONDS", 1.0)
         pull = adblink.adbsync.pull
 
         def stop_then_pull(*arguments: object) -> bytes:

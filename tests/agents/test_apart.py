@@ -66,8 +66,8 @@ def test_what_arrives_changed_gets_no_name(agent: ShellAgent, tmp_path: Path, na
 
 def test_a_script_whose_input_ends_early_leaves_nothing(agent: ShellAgent, tmp_path: Path) -> None:
     bundle = bundle_of(tmp_path, FILES)
-    pieces = ShellAgent._pieces
-    agent._pieces = lambda *asked: list(pieces(agent, *asked))[:-1]  # type: ignore[assignment,method-assign]
+    pieces = ShellAgent._arrivals
+    agent._arrivals = lambda *asked: list(pieces(agent, *asked))[:-1]  # type: ignore[assignment,method-assign]
     with pytest.raises(TransferError, match="cannot be unpacked"):
         agent.deploy([], lambda: None, bundle)
     assert list((tmp_path / "device/bundles").iterdir()) == list((tmp_path / "device/jobs").iterdir()) == []

@@ -33,7 +33,7 @@ PIECE = 3
 # In the parent of all slots: what a link needs is imported once, not by each of them
 importlib.import_module(f"agents.{os.environ['LOCKSTEP_CHAOS_LINK']}")
 if "LOCKSTEP_CHAOS_SILENCE" in os.environ:
-    importlib.import_module("agents.adblink").SILENCE_SECONDS = float(os.environ["LOCKSTEP_CHAOS_SILENCE"])
+    importlib.import_module("agents.adbpush").SILENCE_SECONDS = float(os.environ["LOCKSTEP_CHAOS_SILENCE"])
 
 
 def execute(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) -> dict[str, Any]:

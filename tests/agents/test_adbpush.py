@@ -1,0 +1,130 @@
+"""Files over several sync streams: all of them arrive, answers are never waited for needlessly, one fault ends all."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents import adbpush
+from agents.adbpush import NotWritten, push_all
+from agents.apart import Apart, hurried
+
+
+@dataclass
+class Receiver:
+    """The device's end of the sync service: keeps what it gets, says OKAY, or what ``answer`` says of a path."""
+
+    answer: Callable[[str], bytes] = lambda _: b"OKAY" + bytes(4)
+    files: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    streams: int = 0
+
+    @contextmanager
+    def stream(self) -> Iterator[socket.socket]:
+        ours, theirs = socket.socketpair()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # few answers fit: they must be taken in
+        self.streams += 1
+        thread = threading.Thread(target=self._serve, args=(theirs,), daemon=True)
+        thread.start()
+        try:
+            yield ours
+        finally:
+            ours.close()
+            thread.join(60)
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as source:
+            data = b""
+            while head := source.read(8):
+                kind, size = head[:4], int.from_bytes(head[4:], "little")
+                if kind == b"SEND":
+                    path, _, mode = source.read(size).decode().rpartition(",")
+                    data = b""
+                elif kind == b"DATA":
+                    assert size <= adbpush.adbsync.DATA_MAX
+                    data += source.read(size)
+                else:
+                    answer = self.answer(path)
+                    if answer[:4] == b"OKAY":
+                        self.files[path] = (int(mode), data)
+                    try:
+                        connection.sendall(answer)
+                    except OSError:
+                        return
+                    if not answer:
+                        return
+
+
+def apart(name: str, *pieces: bytes, executable: bool = False) -> Apart:
+    return Apart(name, pieces, sum(map(len, pieces)), executable)
+
+
+def refusal(reason: bytes) -> bytes:
+    return b"FAIL" + len(reason).to_bytes(4, "little") + reason
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.lists(st.integers(0, 150_000), max_size=3), st.booleans(), st.booleans()), max_size=12))
+def test_every_file_arrives_once_with_its_bytes_and_its_mode(sizes: list[tuple[list[int], bool, bool]]) -> None:
+    device = Receiver()
+    files = [
+        Apart(f"d/{number}", [bytes([number]) * size for size in pieces], sum(pieces), executable, quick)
+        for number, (pieces, executable, quick) in enumerate(sizes)
+    ]
+    assert sorted(push_all(device.stream, files, "/f")) == sorted(file.name for file in files)
+    assert device.files == {
+        f"/f/{file.name}": (0o100755 if file.executable else 0o100644, b"".join(file.pieces)) for file in files
+    }
+    assert device.streams <= adbpush.STREAMS
+
+
+def test_thousands_of_small_files_need_no_answer_in_between() -> None:
+    device = Receiver()
+    files = hurried(apart(str(number), b"x" * 300) for number in range(3000))
+    assert len(list(push_all(device.stream, files, "/f"))) == len(device.files) == 3000
+
+
+def test_the_file_that_is_refused_is_named_and_nothing_after_it_is_told() -> None:
+    device = Receiver(lambda path: refusal(b"Permission denied") if path == "/f/2" else b"OKAY" + bytes(4))
+    told = []
+    with pytest.raises(NotWritten, match="/f/2: Permission denied"):
+        told.extend(push_all(device.stream, hurried(apart(str(number), b"x") for number in range(5)), "/f"))
+
+
+def test_a_fault_of_one_stream_ends_the_others() -> None:
+    endless = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        while not endless.wait(0.001):
+            yield b"z" * 1000
+
+    device = Receiver(lambda path: refusal(b"No space left on device") if path == "/f/small" else b"OKAY" + bytes(4))
+    before = threading.active_count()
+    with pytest.raises(NotWritten, match="No space left"):
+        list(push_all(device.stream, [Apart("large", pieces(), 10**9), apart("small", b"x")], "/f"))
+    assert threading.active_count() == before
+    endless.set()
+
+
+def test_what_the_pieces_raise_is_raised_here() -> None:
+    class Lost(Exception):
+        pass
+
+    def pieces() -> Iterator[bytes]:
+        yield b"one"
+        raise Lost
+
+    with pytest.raises(Lost):
+        list(push_all(Receiver().stream, [apart("a", b"x"), Apart("b", pieces(), 10)], "/f"))
+
+
+def test_a_device_that_hangs_up_in_the_middle_is_no_success() -> None:
+    device = Receiver(lambda path: b"" if path == "/f/1" else b"OKAY" + bytes(4))
+    with pytest.raises((EOFError, ConnectionError)):
+        list(push_all(device.stream, hurried(apart(str(number), b"x" * 1000) for number in range(5)), "/f"))
