@@ -49,6 +49,7 @@ def suite(folder: Path, outlier: float) -> str:
     return str(folder / "pair.yaml")
 
 
+@pytest.mark.long
 def test_a_large_quantisation_loss_is_a_note_and_no_regression(bench: Bench, tmp_path: Path) -> None:
     words = ("--suite", suite(tmp_path, outlier=400.0), "--devices", bench.fleet(HOST))
     done = bench.gate(*words, "--engine", "ort-int8")

@@ -1,0 +1,87 @@
+"""The three columns of a quantised case from real traces; the jobs are made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from ci.columns import columns_of, lost_by_quantisation
+from consistency.records import CaseVerdict, Quantisation
+from consistency.verdict import judge_case
+from engine.models.golden import golden_trace
+from engine.models.quantise import Recipe, quantised_model
+from engine.models.tasks import check_tasks
+from farm.suites import TaskEntry
+from tests.consistency.builders import chain, evidence_of
+from tests.engine.models.conftest import small_model
+
+X = {"x": np.random.default_rng(5).standard_normal((1, 2, 4, 4)).astype(np.float32)}
+
+__all__ = ["small_model"]
+
+
+@pytest.fixture
+def prepared(small_model: onnx.ModelProto, tmp_path: Path) -> Any:
+    """A case of the small model, quantised, with both goldens; its task asks for the label that is not the largest."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(small_model.SerializeToString())
+    fp32 = golden_trace(path, X, tmp_path)
+    golden = golden_trace(quantised_model(path, [X], Recipe(), tmp_path), X, tmp_path)
+    label = "ab"[int(np.argmin(golden.tensor(golden.finals[0])))]
+    task = TaskEntry.model_validate({"argmax": {"output": "y", "label": label, "labels": ["a", "b"]}})
+    return SimpleNamespace(golden=golden, fp32=fp32, case=SimpleNamespace(checks=lambda: (task.task(),)))
+
+
+def verdict(offset: float) -> CaseVerdict:
+    integer = np.linspace(1, 2, 8, dtype=np.float32)
+    return judge_case(evidence_of(chain(integer + np.float32(offset)), chain(integer), name="int8"))
+
+
+def job(asked: str, got: str, **changes: Any) -> Any:
+    answer = {"requested": {"backend": asked}, "effective": {"backend": got}}
+    return SimpleNamespace(**{"result": answer, "error": None, **changes})
+
+
+def told(prepared: Any, cpu: Any, own: float = 0.9, beside: float = 0.0, got: str = "npu") -> Quantisation:
+    head = job("npu", got)
+    return columns_of(prepared, prepared.fp32, verdict(own), head, cpu, lambda _: verdict(beside))
+
+
+def test_the_loss_of_the_quantised_model_is_measured_against_fp32(prepared: Any) -> None:
+    column = told(prepared, None, own=0.0).columns[0]
+    (integer,), (real,) = prepared.golden.finals, prepared.fp32.finals
+    distance = np.abs(prepared.golden.tensor(integer) - prepared.fp32.tensor(real)).max()
+    assert (column.name, column.layer) == ("quantisation", "y")
+    assert column.max_abs == pytest.approx(float(distance), rel=1e-5)
+
+
+def test_the_cpu_of_the_same_device_tells_the_backend_from_the_engine(prepared: Any) -> None:
+    assert told(prepared, job("cpu", "cpu")).blame == "backend"
+    assert told(prepared, job("cpu", "cpu"), beside=0.9).blame == "engine"
+
+
+def test_a_cpu_job_that_ran_elsewhere_or_not_at_all_proves_nothing(prepared: Any) -> None:
+    elsewhere = told(prepared, job("cpu", "npu"))
+    assert (elsewhere.blame, elsewhere.columns[2].reason) == (
+        "unknown",
+        "asked for the CPU backend, the runner used npu",
+    )
+    silent = told(prepared, job("cpu", "cpu", result=None, error=SimpleNamespace(message="it is gone")))
+    assert (silent.blame, silent.columns[2].status) == ("unknown", "unknown")
+    assert "it is gone" in silent.reason
+
+
+def test_a_backend_that_fell_back_to_the_cpu_is_named_as_what_ran(prepared: Any) -> None:
+    assert "backend cpu (asked for npu) adds" in told(prepared, None, got="cpu").reason
+
+
+def test_a_task_that_the_integer_reference_fails_was_lost_by_quantisation(prepared: Any) -> None:
+    golden = prepared.golden
+    (task,) = check_tasks(prepared.case.checks(), {"y": golden.tensor(golden.finals[0])})
+    assert lost_by_quantisation(prepared, task.name)
+    assert not lost_by_quantisation(prepared, "another task")
