@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -74,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
             thread.join()
     except KeyboardInterrupt:
         for part in parts:
-            part.pytest.send_signal(signal.SIGINT)
+            part.pytest.kill()  # a run that is interrupted only ends that run; and all that a part starts ends with it
         raise
     for part in parts:
         (RESULTS / f"part-{part.number}.log").write_text("".join(part.lines))

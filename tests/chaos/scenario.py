@@ -91,6 +91,13 @@ def all_combinations() -> list[Combination]:
     ]
 
 
+def share(number: int, parts: int) -> list[Combination]:
+    """The ``number``-th of ``parts`` shares of all combinations, counted from 1."""
+    every = all_combinations()
+    random.Random(parts).shuffle(every)  # in order, one part would have all of a slow link
+    return sorted(every[number - 1 :: parts])
+
+
 def kinds() -> dict[str, str]:
     """The kind of each fault; most are a kind of their own."""
     return {name: fault.kind or name for name, fault in faults().items()}

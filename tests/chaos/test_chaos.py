@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.chaos import checks, table
 from tests.chaos.boards import Phones
-from tests.chaos.scenario import Combination, all_combinations, chosen, faults
+from tests.chaos.scenario import Combination, chosen, faults, share
 from tests.chaos.world import Evidence, World
 
 pytestmark = [
@@ -77,9 +76,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("some", picked, ids=[entry.id for entry in picked])
     if "each" in metafunc.fixturenames:
         number, parts = map(int, metafunc.config.getoption("--chaos-part").split("/"))
-        every = all_combinations()
-        random.Random(parts).shuffle(every)  # in order, one part would have all of a slow link
-        every = sorted(every[number - 1 :: parts])
+        every = share(number, parts)
         metafunc.parametrize("each", every, ids=[entry.id for entry in every])
 
 

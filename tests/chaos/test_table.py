@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos import table
-from tests.chaos.scenario import LINKS, MOMENTS, all_combinations, chosen, faults, kinds
+from tests.chaos.scenario import LINKS, MOMENTS, all_combinations, chosen, faults, kinds, share
 
 
 def test_the_page_has_every_fault_and_moment_of_the_code_and_no_other() -> None:
@@ -35,6 +35,13 @@ def test_a_handful_has_every_kind_of_fault_and_every_moment_over_every_link(seed
 
 def test_of_faults_that_are_one_to_a_handful_each_has_its_turn() -> None:
     assert {entry.fault for seed in range(10) for entry in chosen(20, seed)} == set(faults())
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 8])
+def test_the_parts_of_a_whole_run_leave_nothing_out_and_do_nothing_twice(parts: int) -> None:
+    shares = [share(number, parts) for number in range(1, parts + 1)]
+    assert sorted(entry for one in shares for entry in one) == sorted(all_combinations())
+    assert all({entry.link for entry in one} == set(LINKS) for one in shares)
 
 
 def test_a_combination_that_was_not_run_is_never_shown_as_survived(
