@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from farm.jobs import JobStatus, JobView
 
 LOST_MESSAGE_SECONDS = 5.0
-"""A message nobody took for this long, though a slot is free, is gone (a broker without its data)."""
+"""A message nobody took for this long, though a slot is free, is gone (a broker without its data).
+
+Twice as long before the first job started: the slots may not be up yet, or have died with the messages they took.
+"""
 SLOW_MESSAGE_SECONDS = 30.0
-"""The same where we do not know how many slots there are, or whether they are up."""
+"""The same where we do not know how many slots there are."""
 
 
 def outstanding(job: JobView) -> bool:
@@ -118,7 +121,8 @@ class Board:
         running = sum(job.status == JobStatus.RUNNING for job in self._away.values())
         if slots is not None and running >= slots:
             return []
-        patience = LOST_MESSAGE_SECONDS if slots is not None and self._started else SLOW_MESSAGE_SECONDS
+        soon = LOST_MESSAGE_SECONDS if self._started else 2 * LOST_MESSAGE_SECONDS
+        patience = SLOW_MESSAGE_SECONDS if slots is None else soon
         return [
             job
             for job in self._away.values()

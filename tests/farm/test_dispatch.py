@@ -98,8 +98,8 @@ def test_a_message_is_lost_when_a_free_slot_does_not_take_it():
 
 def test_workers_that_are_not_known_to_be_up_get_more_time():
     sent = job(0, "a", dispatched=NOW)
-    assert lost_messages([sent], NOW + 29, 1) == lost_messages([sent], NOW + 29, None) == []
-    assert lost_messages([sent], NOW + 30, 1) == lost_messages([sent], NOW + 30, None) == [sent]
+    assert lost_messages([sent], NOW + 9.9, 1) == lost_messages([sent], NOW + 29, None) == []
+    assert lost_messages([sent], NOW + 10, 1) == lost_messages([sent], NOW + 30, None) == [sent]
 
 
 def test_patience_begins_anew_when_a_slot_becomes_free():
