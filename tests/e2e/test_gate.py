@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from tests.e2e.bench import HOST, REPOSITORY, Bench
 
@@ -102,6 +103,23 @@ def test_a_fast_build_passes_fp32_and_fails_bitexact_at_the_first_layer_that_dif
     assert first["orientation-0"] == "p2o.pd_op.conv2d.0.0"
     assert first["vad-noise"] == "/stft/Conv_output_0"
     assert "does not have canonical's bits" in strict.case("vad-noise", "host")["reason"]
+
+
+def test_a_suite_that_names_a_learned_file_is_judged_by_it_in_the_workers_too(bench: Bench, tmp_path: Path) -> None:
+    """A bound a thousand times sharper than fp32's, which passes this build (above), fails it where it was given."""
+    learned = yaml.safe_load((REPOSITORY / "thresholds" / "cpu-fp32.yaml").read_text())
+    rule = next(entry for entry in learned["rules"] if entry["op"] == "Conv")
+    learned |= {"name": "sharp", "rules": [{**rule, "rtol": 5e-8, "capped": False}]}
+    (tmp_path / "sharp.yaml").write_text(yaml.safe_dump(learned))
+    suite = yaml.safe_load((REPOSITORY / "suites" / "smoke.yaml").read_text())
+    suite["cases"] = [{**case, "profile": "learned:sharp.yaml"} for case in suite["cases"] if case["id"] == "vad-noise"]
+    (tmp_path / "smoke.yaml").write_text(yaml.safe_dump(suite))
+    only = ("--devices", bench.fleet({**HOST, "abis": ["x86-64-v3"]}), "--engine", "refrt-fast")
+    done = bench.gate(*only, "--suite", str(tmp_path / "smoke.yaml"))
+    assert done.exit_code == 1, done.text
+    entry = done.case("vad-noise", "host")
+    assert entry["profile"].startswith("learned:sharp@")
+    assert entry["first_deviating_layer"] == "/stft/Conv_output_0"
 
 
 def test_head_against_base_says_what_the_commit_changed(bench: Bench) -> None:
