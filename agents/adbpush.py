@@ -43,12 +43,8 @@ def push_all(stream: Stream, files: Iterable[Apart], folder: str) -> Iterator[st
     ``stream`` opens one; it and the pieces of the files are used by other threads. Raises NotWritten, and whatever a
     stream or the pieces raise; nothing goes on after that.
     """
-    work = _Work(stream, deque(_batches(files)), folder)
-    if len(work.batches) == 1:
-        with stream() as connection:
-            yield from work.send(adbsync.Bounded(connection, SILENCE_SECONDS), work.batches.popleft())
-        return
-    threads = [threading.Thread(target=work.run, daemon=True) for _ in range(min(STREAMS, len(work.batches)))]
+    work = _Work(stream, deque(files), folder)
+    threads = [threading.Thread(target=work.run, daemon=True) for _ in range(min(STREAMS, len(work.files)))]
     for thread in threads:
         thread.start()
     try:
@@ -63,18 +59,6 @@ def push_all(stream: Stream, files: Iterable[Apart], folder: str) -> Iterator[st
             thread.join()
 
 
-def _batches(files: Iterable[Apart]) -> Iterator[list[Apart]]:
-    """What one stream sends without a pause: hurried files and the one after them."""
-    batch: list[Apart] = []
-    for file in files:
-        batch.append(file)
-        if not file.hurried:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
 class _Stopped(Exception):
     """Another stream has failed."""
 
@@ -82,41 +66,44 @@ class _Stopped(Exception):
 class _Work:
     """What is left to send, and what became of the rest: names, an error, None when a stream has no more to do."""
 
-    def __init__(self, stream: Stream, batches: deque[list[Apart]], folder: str) -> None:
-        self.batches, self.stopped = batches, threading.Event()
+    def __init__(self, stream: Stream, files: deque[Apart], folder: str) -> None:
+        self.files, self.stopped = files, threading.Event()
         self.told: SimpleQueue[str | BaseException | None] = SimpleQueue()
         self._stream, self._folder = stream, folder
 
     def run(self) -> None:
-        """Send batches over one stream until there are none."""
+        """Send files over one stream, without a pause between them, until there are none."""
         try:
             with self._stream() as connection:
                 line = adbsync.Bounded(connection, SILENCE_SECONDS)
-                while self.batches:
+                sent: deque[str] = deque()
+                while self.files:
                     try:
-                        batch = self.batches.popleft()
+                        file = self.files.popleft()
                     except IndexError:  # the other stream was quicker
                         break
-                    for name in self.send(line, batch):
-                        self.told.put(name)
+                    line.allow(seconds_for(file.size))
+                    pieces = self._wanted(file.pieces, line, sent)
+                    adbsync.push(line, pieces, f"{self._folder}/{file.name}", file.executable)
+                    sent.append(file.name)
+                while sent:
+                    self._tell(line, sent)
             self.told.put(None)
-        except BaseException as error:
+        except BaseException as error:  # raised again by the thread that waits
             self.told.put(error)
 
-    def send(self, line: adbsync.Bounded, batch: list[Apart]) -> Iterator[str]:
-        """One batch; its names once they are confirmed."""
-        for file in batch:
-            line.allow(seconds_for(file.size))
-            adbsync.push(line, self._wanted(file.pieces), f"{self._folder}/{file.name}", file.executable)
-        for file in batch:
-            try:
-                adbsync.confirm(line)
-            except adbsync.Refused as error:
-                raise NotWritten(f"{self._folder}/{file.name}", str(error)) from error
-            yield file.name
-
-    def _wanted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    def _wanted(self, pieces: Iterable[bytes], line: adbsync.Bounded, sent: deque[str]) -> Iterator[bytes]:
+        """``pieces``; between them it is told what has arrived, and looked whether all this is still wanted."""
         for piece in pieces:
             if self.stopped.is_set():
                 raise _Stopped
+            while sent and line.answered():
+                self._tell(line, sent)
             yield piece
+
+    def _tell(self, line: adbsync.Bounded, sent: deque[str]) -> None:
+        try:
+            adbsync.confirm(line)
+        except adbsync.Refused as error:
+            raise NotWritten(f"{self._folder}/{sent[0]}", str(error)) from error
+        self.told.put(sent.popleft())

@@ -15,6 +15,8 @@ from contextlib import suppress
 
 #: Largest data of one packet, both ways (SYNC_DATA_MAX).
 DATA_MAX = 64 * 1024
+#: What begins a request and an answer.
+HEAD_BYTES = 8
 #: What leaves, or is taken in, at a time.
 WRITE_BYTES = 256 * 1024
 
@@ -80,6 +82,10 @@ class Bounded:
                 if sent:
                     left[0] = left[0][sent:]
 
+    def answered(self) -> bool:
+        """Whether an answer has been taken in already, at least its head."""
+        return len(self._answers) >= HEAD_BYTES
+
     def _take_in(self) -> int:
         part = self._connection.recv(WRITE_BYTES)
         self._answers += part
@@ -117,8 +123,9 @@ def push(line: Bounded, pieces: Iterable[bytes], path: str, executable: bool) ->
 
 def confirm(line: Bounded) -> None:
     """Wait until the device has the next of the files that were sent. Raises Refused with its reason."""
-    with suppress(ConnectionError):  # its answer says why
-        line.flush()
+    if not line.answered():
+        with suppress(ConnectionError):  # its answer says why
+            line.flush()
     kind, size = _answer(line)
     if kind != b"OKAY":
         raise Refused(_reason(line, kind, size))
@@ -151,7 +158,7 @@ def _head(kind: bytes, number: int) -> bytes:
 
 
 def _answer(line: Bounded) -> tuple[bytes, int]:
-    head = line.receive(8)
+    head = line.receive(HEAD_BYTES)
     return head[:4], int.from_bytes(head[4:], "little")
 
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agents.deployment import Blob, bytes_of
 
 
 @dataclass(frozen=True)
 class Apart:
-    """One file that travels by itself: ``pieces`` are its bytes, read once, ``size`` about how many they are.
-
-    After one that is ``hurried`` the next is sent at once: for small files, where waiting costs more than sending.
-    """
+    """One file that travels by itself: ``pieces`` are its bytes, read once, ``size`` about how many they are."""
 
     name: str
     pieces: Iterable[bytes]
     size: int
     executable: bool = False
-    hurried: bool = False
 
     @classmethod
     def of(cls, name: str, blob: Blob, guard: Callable[[], None]) -> Apart:
@@ -31,12 +27,6 @@ class Apart:
                 yield piece
 
         return cls(name, pieces(), blob.size, blob.executable)
-
-
-def hurried(files: Iterable[Apart]) -> list[Apart]:
-    """The same files, each but the last without a pause before the next."""
-    listed = list(files)
-    return [*(replace(file, hurried=True) for file in listed[:-1]), *listed[-1:]]
 
 
 def by_size(files: Mapping[str, Blob], least: int) -> tuple[dict[str, Blob], dict[str, Blob]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from agents.apart import Apart, by_size, hurried
+from agents.apart import Apart, by_size
 from agents.base import PREFLIGHT_SECONDS, RESERVE_BYTES, Agent, Completed
 from agents.deployment import Order, Parcel, Stock, tar_bytes, tar_stream
 from agents.posixstock import PLACE, PLACE_APART, STOCK, first_wrong, read_stock
@@ -124,10 +124,7 @@ class PosixAgent(Agent):
         return self._script(text, *arguments, seconds=seconds, stdin=b"".join(source))
 
     def _send_apart(self, files: Iterable[Apart], folder: str) -> Iterator[str]:
-        """Bring files to ``folder`` in this order; each name is told once the file is whole there.
-
-        For links with ``apart_bytes``. What follows a ``hurried`` file need not wait for that.
-        """
+        """Bring files to ``folder``; each name is told once the file is whole there. For links with ``apart_bytes``."""
         raise NotImplementedError
 
     # -- the device's folder --------------------------------------------------------------------
@@ -218,14 +215,18 @@ class PosixAgent(Agent):
         """
         large, small = by_size(parcel.files, least)
         first = [Apart.of(f"{staging}/{name}", blob, guard) for name, blob in small.items()]
-        word = "rest"
+        word = b"rest\n"
         if parcel.base and small:
-            first, word = [Apart(f"{staging}.sent/tar", tar_stream(small, guard), tar_bytes(small))], "tar"
-        told = {file.name: word for file in first[-1:]} | {f"{staging}.sent/{name}": name for name in large}
-        after = [Apart.of(f"{staging}.sent/{name}", blob, guard) for name, blob in large.items()]
-        for name in self._send_apart([*hurried(first), *after], "jobs"):
-            if name in told:
-                yield f"{told[name]}\n".encode()
+            first, word = [Apart(f"{staging}.sent/tar", tar_stream(small, guard), tar_bytes(small))], b"tar\n"
+        beside = f"{staging}.sent/"
+        after = [Apart.of(f"{beside}{name}", blob, guard) for name, blob in large.items()]
+        left = {file.name for file in first}
+        for name in self._send_apart([*after[:1], *first, *after[1:]], "jobs"):  # small ones beside a large one
+            if name not in left:
+                yield f"{name.removeprefix(beside)}\n".encode()
+            elif len(left) == 1:
+                yield word
+            left.discard(name)
         yield b"end\n"
 
     def _reserve(self, order: Order) -> int:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agents import adbpush
 from agents.adbpush import NotWritten, push_all
-from agents.apart import Apart, hurried
+from agents.apart import Apart
 
 
 @dataclass
@@ -70,12 +70,12 @@ def refusal(reason: bytes) -> bytes:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.lists(st.integers(0, 150_000), max_size=3), st.booleans(), st.booleans()), max_size=12))
-def test_every_file_arrives_once_with_its_bytes_and_its_mode(sizes: list[tuple[list[int], bool, bool]]) -> None:
+@given(st.lists(st.tuples(st.lists(st.integers(0, 150_000), max_size=3), st.booleans()), max_size=12))
+def test_every_file_arrives_once_with_its_bytes_and_its_mode(sizes: list[tuple[list[int], bool]]) -> None:
     device = Receiver()
     files = [
-        Apart(f"d/{number}", [bytes([number]) * size for size in pieces], sum(pieces), executable, quick)
-        for number, (pieces, executable, quick) in enumerate(sizes)
+        Apart(f"d/{number}", [bytes([number]) * size for size in pieces], sum(pieces), executable)
+        for number, (pieces, executable) in enumerate(sizes)
     ]
     assert sorted(push_all(device.stream, files, "/f")) == sorted(file.name for file in files)
     assert device.files == {
@@ -86,7 +86,7 @@ def test_every_file_arrives_once_with_its_bytes_and_its_mode(sizes: list[tuple[l
 
 def test_thousands_of_small_files_need_no_answer_in_between() -> None:
     device = Receiver()
-    files = hurried(apart(str(number), b"x" * 300) for number in range(3000))
+    files = (apart(str(number), b"x" * 300) for number in range(3000))
     assert len(list(push_all(device.stream, files, "/f"))) == len(device.files) == 3000
 
 
@@ -94,7 +94,7 @@ def test_the_file_that_is_refused_is_named_and_nothing_after_it_is_told() -> Non
     device = Receiver(lambda path: refusal(b"Permission denied") if path == "/f/2" else b"OKAY" + bytes(4))
     told = []
     with pytest.raises(NotWritten, match="/f/2: Permission denied"):
-        told.extend(push_all(device.stream, hurried(apart(str(number), b"x") for number in range(5)), "/f"))
+        told.extend(push_all(device.stream, (apart(str(number), b"x") for number in range(5)), "/f"))
 
 
 def test_a_fault_of_one_stream_ends_the_others() -> None:
@@ -127,4 +127,4 @@ def test_what_the_pieces_raise_is_raised_here() -> None:
 def test_a_device_that_hangs_up_in_the_middle_is_no_success() -> None:
     device = Receiver(lambda path: b"" if path == "/f/1" else b"OKAY" + bytes(4))
     with pytest.raises((EOFError, ConnectionError)):
-        list(push_all(device.stream, hurried(apart(str(number), b"x" * 1000) for number in range(5)), "/f"))
+        list(push_all(device.stream, (apart(str(number), b"x" * 1000) for number in range(5)), "/f"))
