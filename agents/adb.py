@@ -44,6 +44,8 @@ class AdbAgent(PosixAgent):
     serials: tuple[str, ...] = ()
     folder: str = DEFAULT_FOLDER
     shell: str = ""
+    #: An emulated device has no clocks to hold.
+    hold_clocks: bool = True
 
     def __post_init__(self) -> None:
         self._link = AdbLink(self.name, self.serials, self.shell)
@@ -63,7 +65,8 @@ class AdbAgent(PosixAgent):
         self._link.close()
 
     def _execute(self, argv: Sequence[str], folder: str, env: Mapping[str, str], deadline: float) -> Completed:
-        self._performance.ask()
+        if self.hold_clocks:
+            self._performance.ask()
         self._ran = folder
         return super()._execute(argv, folder, env, deadline)
 
@@ -107,4 +110,5 @@ def make(spec: AgentSpec) -> AdbAgent:
     """The agent of an ``adb`` link."""
     link = spec.link
     serials = tuple(dict.fromkeys([str(link["serial"]), *(str(more) for more in link.get("serials") or ())]))
-    return AdbAgent(spec.name, spec.abi, serials=serials, folder=str(link["folder"]))
+    own_clocks = not link.get("emulated")
+    return AdbAgent(spec.name, spec.abi, serials=serials, folder=str(link["folder"]), hold_clocks=own_clocks)

@@ -17,6 +17,7 @@ import pytest
 from agents import adb, adblink, adbpush, adbreach, adbshell, posix
 from agents.adb import AdbAgent
 from agents.adblist import LOST, Listed, parse_devices
+from agents.base import AgentSpec
 from agents.deployment import Blob, BundleFiles
 from engine.contract.errors import DeviceUnavailable, TransferError
 from tests.agents.adbd import AdbDevice
@@ -509,6 +510,14 @@ def test_the_clocks_are_held_while_programs_run_and_put_back(
         assert mode.read_text().strip() == left
     finally:
         mode.write_text("false\n")
+
+
+@pytest.mark.parametrize("emulated", [True, False])
+def test_the_clocks_of_an_emulated_device_are_left_alone(device: AdbDevice, emulated: bool) -> None:
+    link = {"serial": device.serial, "folder": adb.DEFAULT_FOLDER, "emulated": emulated}
+    with adb.make(AgentSpec("phone", "x86-64", Path(), link)) as agent:
+        agent.run(["true"], "jobs/one", {}, 20)
+        assert agent.facts()["fixed_performance"] == ("not asked for" if emulated else "on")
 
 
 def test_of_a_crash_only_what_is_newer_than_the_program_is_kept(device: AdbDevice) -> None:

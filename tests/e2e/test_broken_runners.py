@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.bench import HOST, REPOSITORY, Bench
+from tests.e2e.bench import HOST, REPOSITORY, Bench, Outcome
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 RESULT = (
@@ -13,30 +13,18 @@ RESULT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("script", "status", "exit_code", "words"),
-    [
-        ("kill -SEGV $$", "crashed", 1, "SIGSEGV"),
-        ("kill -ILL $$", "crashed", 1, "built for instructions this CPU lacks"),
-        ("exit 77", "crashed", 1, "exit code 77"),
-        ("echo cannot load >&2; exit 4", "crashed", 1, "the runtime failed: cannot load"),
-        ("echo no Softmax here >&2; exit 3", "unsupported", 3, "no Softmax here"),
-        ("exit 0", "crashed", 1, "exit code 0 but no usable result.json"),
-        ("mkdir -p out; echo '{]' > out/result.json", "crashed", 1, "result.json is not JSON"),
-        ("mkdir -p out; echo '{\"contract\": NaN}' > out/result.json", "crashed", 1, "NaN is not JSON"),
-        ("mkdir -p out; echo '[]' > out/result.json", "crashed", 1, "result is list, not an object"),
-        ("mkdir -p out; ln -s /etc/passwd out/result.json", "crashed", 1, "no usable result.json"),
-        (f"mkdir -p out; echo '{RESULT % 'another'}' > out/result.json", "crashed", 1, "answers job 'another'"),
-    ],
-)
-def test_a_runner_that_misbehaves(bench: Bench, script: str, status: str, exit_code: int, words: str) -> None:
-    engine = bench.engine("broken", script)
-    done = bench.gate("--engine", engine, "--devices", bench.fleet(HOST), "--case", "vad-noise")
-    entry = done.case("vad-noise", "host")
-    assert entry["status"] == status
-    assert words in entry["reason"]
-    assert done.exit_code == exit_code
-    assert done.verdict["exit_code"] == exit_code
+MISBEHAVES = [
+    ("kill -SEGV $$", "crashed", "SIGSEGV"),
+    ("kill -ILL $$", "crashed", "built for instructions this CPU lacks"),
+    ("exit 77", "crashed", "exit code 77"),
+    ("echo cannot load >&2; exit 4", "crashed", "the runtime failed: cannot load"),
+    ("exit 0", "crashed", "exit code 0 but no usable result.json"),
+    ("mkdir -p out; echo '{]' > out/result.json", "crashed", "result.json is not JSON"),
+    ("mkdir -p out; echo '{\"contract\": NaN}' > out/result.json", "crashed", "NaN is not JSON"),
+    ("mkdir -p out; echo '[]' > out/result.json", "crashed", "result is list, not an object"),
+    ("mkdir -p out; ln -s /etc/passwd out/result.json", "crashed", "no usable result.json"),
+    (f"mkdir -p out; echo '{RESULT % 'another'}' > out/result.json", "crashed", "answers job 'another'"),
+]
 
 
 ANSWER = """
@@ -53,29 +41,60 @@ END
 EMPTY = "99aa06d3014798d86001c324468d497f"
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "words"),
-    [
-        ({"dtype": "float32", "shape": "[3]", "path": "o.bin"}, "crashed", "holds 0 bytes where float32[3] needs 12"),
-        ({"dtype": "float32", "shape": f"[{2**40}, {2**40}]", "path": "o.bin"}, "crashed", "holds 0 bytes"),
-        ({"dtype": "float32", "shape": "[0]", "path": "../../../etc/passwd"}, "crashed", "outside its folder"),
-        ({"dtype": "float32", "shape": "[0]", "path": "absent.bin"}, "crashed", "which is not there"),
-        (
-            {"dtype": "float32", "shape": "[0]", "path": "o.bin", "digest": "0" * 32},
-            "crashed",
-            "does not have the digest",
-        ),
-        ({"dtype": "complex77", "shape": "[0]", "path": "o.bin"}, "fail", "speech_probs"),
-        ({"dtype": "float32", "shape": "[0]", "path": "o.bin"}, "fail", "shape"),
-    ],
-)
-def test_outputs_that_do_not_hold_what_they_say(bench: Bench, answer: dict[str, str], status: str, words: str) -> None:
-    script = ANSWER % {"digest": EMPTY, **answer}
-    done = bench.gate("--engine", bench.engine("liar", script), "--devices", bench.fleet(HOST), "--case", "vad-noise")
-    entry = done.case("vad-noise", "host")
+def lying(**answer: str) -> str:
+    """A runner whose one output does not hold what it says."""
+    return ANSWER % {"digest": EMPTY, "dtype": "float32", "shape": "[0]", "path": "o.bin", **answer}
+
+
+LIES = [
+    (lying(shape="[3]"), "crashed", "holds 0 bytes where float32[3] needs 12"),
+    (lying(shape=f"[{2**40}, {2**40}]"), "crashed", "holds 0 bytes"),
+    (lying(path="../../../etc/passwd"), "crashed", "outside its folder"),
+    (lying(path="absent.bin"), "crashed", "which is not there"),
+    (lying(digest="0" * 32), "crashed", "does not have the digest"),
+    (lying(dtype="complex77"), "fail", "speech_probs"),
+    (lying(), "fail", "shape"),
+]
+BROKEN = {f"broken-{number}": entry for number, entry in enumerate([*MISBEHAVES, *LIES], start=1)}
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """One gate on a device for each broken runner; the number of threads that it is asked for tells which one to be."""
+    bench = Bench(tmp_path_factory.mktemp("broken"))
+    names = [f"{name}.sh" for name in BROKEN]
+    choose = 'exec /bin/sh "${0%/*}/broken-$(sed \'s/.*"threads":\\([0-9]*\\).*/\\1/\' request.json).sh"'
+    engine = bench.engine("broken", choose, abis={"x86-64": {"files": ["runner.sh", *names]}})
+    for name, (script, _, _) in BROKEN.items():
+        (bench.folder / "broken" / f"{name}.sh").write_text(script)
+    devices = [{**HOST, "name": name, "model": name, "threads": int(name.split("-")[1])} for name in BROKEN]
+    return bench.gate("--engine", engine, "--devices", bench.fleet(*devices), "--case", "vad-noise")
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_runner_that_misbehaves_or_lies(outcome: Outcome, name: str) -> None:
+    _, status, words = BROKEN[name]
+    entry = outcome.case("vad-noise", name)
     assert words in entry["reason"]
     assert entry["status"] == status
-    assert done.exit_code != 0
+    assert outcome.exit_code == outcome.verdict["exit_code"] == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "exit_code", "words"),
+    [
+        ("kill -SEGV $$", "crashed", 1, "SIGSEGV"),
+        ("echo no Softmax here >&2; exit 3", "unsupported", 3, "no Softmax here"),
+    ],
+)
+def test_the_exit_code_of_a_gate(bench: Bench, script: str, status: str, exit_code: int, words: str) -> None:
+    engine = bench.engine("broken", script)
+    done = bench.gate("--engine", engine, "--devices", bench.fleet(HOST), "--case", "vad-noise")
+    entry = done.case("vad-noise", "host")
+    assert entry["status"] == status
+    assert words in entry["reason"]
+    assert done.exit_code == exit_code
+    assert done.verdict["exit_code"] == exit_code
 
 
 def test_a_runner_that_hangs_is_ended_at_its_deadline(bench: Bench) -> None:
