@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ci.builds import EngineSource, base_source, bundles, head_source
+from ci.asked import read_asked
+from ci.builds import EngineSource, bundles, head_source
 from ci.confirm import Confirmation, Drive
 from ci.console import Console, Phases
 from ci.judge import Judge
-from ci.options import GateOptions, NotTested, Selection, select
+from ci.options import GateOptions, NotTested, Selection
 from ci.plan import EngineUnderTest, Matrix, case_job, payload, plan, referee_device
 from ci.prepare import model_file, mutant, prepare_cases
 from ci.runfolder import GateRun, RunFolder, stood_in_for
@@ -20,16 +21,15 @@ from engine.contract.errors import MissingToolError
 from engine.contract.trace import Trace
 from engine.places import cache_root
 from engine.toolchain import emulator
-from farm.floors import find_profile
 from farm.health import Health
-from farm.inventory import Device, load_fleet
+from farm.inventory import Device
 from farm.jobs import JobSpec, RunSpec, RunSummary
 from farm.references import canonical_trace
 from farm.session import FarmSession
 from farm.sharing import publisher_for
 from farm.store.jobs import create_run
 from farm.store.runs import note_run
-from farm.suites import Case, find_suite, load_suite
+from farm.suites import Case
 
 REFEREE = "refrt"
 REFEREE_ABIS = ("x86-64-v3", "x86-64")
@@ -78,16 +78,13 @@ def prepare_gate(options: GateOptions, console: Console) -> GatePlan:
     """Select, fetch, build and compute the references: all that comes before the first job."""
     started = datetime.datetime.now(datetime.UTC)
     phases = Phases(console.say)
-    head = head_source(options.root, options.engine, options.artifacts)
-    suite = load_suite(find_suite(options.root / "suites", options.suite))
-    rules = find_profile(options.profile, options.root / "thresholds").name if options.profile else None
-    fleet = load_fleet(options.devices_file)
-    selection = select(options, fleet, suite, head.manifest)
+    asked = read_asked(options)
+    head, selection = asked.head, asked.selection
     publisher_for(device for device, _ in selection.devices)  # what other hosts need is asked for before any work
     devices, emulators, missing = _usable(selection.devices)
     with phases.phase("models and golden traces"):
-        cases = prepare_cases(suite, selection.cases, console.say)
-    matrix = Matrix(devices, cases, emulators=emulators, profile=rules)
+        cases = prepare_cases(asked.suite, selection.cases, console.say)
+    matrix = Matrix(devices, cases, emulators=emulators, profile=asked.rules)
     models: dict[str, Path] = {case.case.id: case.onnx for case in cases}
     unaffected: tuple[Case, ...] = ()
     if options.inject:
@@ -97,11 +94,11 @@ def prepare_gate(options: GateOptions, console: Console) -> GatePlan:
         matrix = replace(matrix, cases=tuple(entry for entry in cases if entry.case.id in mutants))
     with phases.phase("engine builds"):
         under_test = _engine(head, matrix, models, options.root, console)
-        base = _base(options, matrix, console)
+        base = _base(asked.base, options, matrix, console)
     with phases.phase("canonical traces"):
         matrix = replace(matrix, canonical=_canonical(options, matrix, console))
     left = (*selection.not_tested, *missing, *_unaffected(unaffected))
-    return GatePlan(options, started, phases, selection, under_test, base, matrix, left, fleet.health)
+    return GatePlan(options, started, phases, selection, under_test, base, matrix, left, asked.fleet.health)
 
 
 def conclude(
@@ -163,10 +160,11 @@ def _engine(
     return EngineUnderTest(source, built, files)
 
 
-def _base(options: GateOptions, matrix: Matrix, console: Console) -> EngineUnderTest | None:
-    if options.base is None:
+def _base(
+    source: EngineSource | None, options: GateOptions, matrix: Matrix, console: Console
+) -> EngineUnderTest | None:
+    if source is None:
         return None
-    source = base_source(options.root, options.engine, options.base)
     known = [(device, abi) for device, abi in matrix.devices if abi in source.manifest.abis]
     models = {entry.case.id: entry.onnx for entry in matrix.cases}
     return _engine(source, replace(matrix, devices=tuple(known)), models, options.root, console)

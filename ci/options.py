@@ -60,7 +60,8 @@ def select(options: GateOptions, fleet: Fleet, suite: Suite, engine: EngineManif
     _known("device", options.devices, [device.name for device in fleet.devices])
     _known("chip", options.chips, [device.chip for device in fleet.devices])
     _known("tier", options.tiers, [device.tier for device in fleet.devices])
-    _known("case", options.cases, [case.id for case in suite.cases])
+    for asked in options.cases:
+        suite.case(asked)
     chosen: list[tuple[Device, str]] = []
     left: list[NotTested] = []
     required: list[str] = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ci.asked import read_asked
 from ci.console import Console
 from ci.options import GateOptions
 from ci.table import verdict_table
@@ -63,6 +64,7 @@ def command(devices_file: Path, out: Path, priority: str, quiet: bool, **asked: 
         command=redact("lockstep " + " ".join(sys.argv[1:])),
         **asked,  # type: ignore[arg-type]  # click's own types; the names are those of GateOptions
     )
+    read_asked(options)  # a wrong word is told at once, not after a farm has started
     state_root().mkdir(parents=True, exist_ok=True)
     with FarmSession() as farm, Console.for_terminal(quiet) as console:
         from ci.gate import run_gate  # noqa: PLC0415 - workers start while its heavy imports run

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.e2e
         (["--device", "cortex-a35"], "unknown device 'cortex-a35': did you mean 'cortex-a53'?"),
         (["--chip", "neoverse"], "unknown chip 'neoverse': did you mean 'neoverse-v1'?"),
         (["--tier", "hi"], "unknown tier 'hi'"),
-        (["--case", "vad-nois"], "unknown case 'vad-nois': did you mean 'vad-noise'?"),
+        (["--case", "vad-nois"], "unknown case 'vad-nois' in suite 'smoke': did you mean 'vad-noise'?"),
         (["--suite", "smok"], "unknown suite 'smok': did you mean 'smoke'?"),
         (["--engine", "refr"], "unknown engine 'refr': did you mean 'refrt'?"),
         (["--devices", "absent.yaml"], "absent.yaml: no such file"),
