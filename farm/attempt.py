@@ -38,6 +38,7 @@ def run_job(
 
     ``on_stuck`` is called from another thread when the executor goes on for long after its lease was lost.
     """
+    asked = time.monotonic()  # a worker may be stopped before it learns that it has the lease
     claimed = claim(store, job_id, worker, ttl)
     if claimed is None:
         log.info("job=%s not there to be run", job_id)
@@ -46,7 +47,7 @@ def run_job(
     where = f"run={job.run_id} job={job.id} attempt={claimed.attempt} device={job.device} case={job.case}"
     log.info("%s started token=%d", where, claimed.lease.token)
     try:
-        with Heartbeat(store, claimed, ttl, on_stuck) as pulse:
+        with Heartbeat(store, claimed, ttl, on_stuck, asked) as pulse:
             outcome = _execute(claimed, execute, pulse.guard, where)
             _tell(store, claimed, outcome, ttl)
         log.info("%s ended", where)
@@ -93,14 +94,17 @@ def _execute(claimed: Claim, execute: Executor, guard: Callable[[], None], where
 
 
 class Heartbeat:
-    """Renews a lease while its ``with`` block runs; ``guard`` raises as soon as that is not possible any more."""
+    """Renews a lease while its ``with`` block runs; ``guard`` raises as soon as that is not possible any more.
 
-    def __init__(self, store: Store, claimed: Claim, ttl: float, on_stuck: Callable[[], None]) -> None:
+    ``asked`` is when the lease was asked for (monotonic): it may be over ``ttl`` seconds later.
+    """
+
+    def __init__(self, store: Store, claimed: Claim, ttl: float, on_stuck: Callable[[], None], asked: float) -> None:
         self._store = store
         self._claimed = claimed
         self._ttl = ttl
         self._on_stuck = on_stuck
-        self._valid_until = time.monotonic() + ttl
+        self._valid_until = asked + ttl
         self._lost = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)

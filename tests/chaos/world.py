@@ -148,8 +148,9 @@ class World:
     def order(self, name: str, words: str = "") -> None:
         """Leave a file that the executor or the runner takes, once."""
         place = self.meeting if name.startswith(OF_THE_RUNNER) else self.chaos
-        (place / name).write_text(words)
-        (place / name).chmod(0o666)
+        (place / f".{name}").write_text(words)
+        (place / f".{name}").chmod(0o666)
+        (place / f".{name}").rename(place / name)  # it may be taken at once
 
     def device(self) -> Board:
         """The victim's device, behind a link."""

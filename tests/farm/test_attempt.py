@@ -1,4 +1,5 @@
 import threading
+import time
 
 import pytest
 
@@ -81,6 +82,27 @@ def test_every_infrastructure_error_may_be_retried():
     assert not {"RunnerCrashed", "internal", "MissingToolError"} & retried
 
 
+def test_a_worker_that_was_stopped_while_it_took_its_lease_touches_no_device(live, monkeypatch):
+    _, one = plan(live)
+
+    def stopped(*asked):
+        claimed = claim(*asked)
+        time.sleep(0.4)  # SIGSTOP until the lease of 0.3 s is over
+        return claimed
+
+    touched = []
+
+    def execute(spec, scratch, guard):
+        guard()
+        touched.append(spec)
+        return {}
+
+    monkeypatch.setattr(attempt, "claim", stopped)
+    run_job(live, one, execute, "w", ttl=0.3)
+    assert touched == []
+    assert job(live, one).status is not JobStatus.DONE
+
+
 def test_without_a_store_the_lease_is_lost_when_its_time_is_over(live, until, monkeypatch):
     _, one = plan(live)
     claimed = claim(live, one, "w", 1.0)
@@ -89,7 +111,7 @@ def test_without_a_store_the_lease_is_lost_when_its_time_is_over(live, until, mo
         raise StoreError("the disk is gone", hint="")
 
     monkeypatch.setattr(attempt, "heartbeat", broken)
-    with Heartbeat(live, claimed, 1.0, lambda: None) as pulse:
+    with Heartbeat(live, claimed, 1.0, lambda: None, time.monotonic()) as pulse:
         pulse.guard()
         until(lambda: pulse._lost)
         with pytest.raises(LeaseLost):
@@ -109,7 +131,7 @@ def test_a_heartbeat_that_hangs_in_the_store_does_not_keep_the_lease(live, until
             return True
         return False
 
-    with Heartbeat(live, claimed, 1.0, lambda: None) as pulse:
+    with Heartbeat(live, claimed, 1.0, lambda: None, time.monotonic()) as pulse:
         until(lost)
         release.set()
 
