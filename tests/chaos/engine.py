@@ -81,6 +81,7 @@ class Engine:
             inputs=(),
             golden=str(self.folder / "golden"),
             profile="fp32",
+            iterations=2,  # which show that it repeats itself: one call a job
             seconds=seconds,
         ).model_dump(mode="json", exclude_unset=True)
 

@@ -28,7 +28,8 @@ answer() {
     cat <<END
 {"contract":1,"job":"$job","attempt":1,"runner":{"name":"chaos","version":"1","level":0},
  "effective":{"backend":"cpu","precision":"fp32","threads":1,"dispatch":"none"},
- "passes":[{"kind":"plain","iteration":0,"outputs":{"y":"$digest"},"latency_ns":1}],
+ "passes":[{"kind":"plain","iteration":0,"outputs":{"y":"$digest"},"latency_ns":1},
+           {"kind":"plain","iteration":1,"outputs":{"y":"$digest"},"latency_ns":1}],
  "outputs":[{"name":"y","dtype":"float32","shape":[64],"digest":"$digest","path":"y.bin"}]}
 END
 }
