@@ -165,8 +165,7 @@ class Controller:
         jobs = board.lost_messages(now, slots)
         for job in jobs:
             log.warning("job=%s device=%s message lost, sent again", job.id, job.device)
-        # One message more than slots a slot waits in the queue, so that a slot never waits for our poll
-        room = MAX_SENT - len(jobs) if slots is None else 2 * slots - board.away
+        room = MAX_SENT - len(jobs) if slots is None else min(MAX_SENT, board.room(slots))
         self._refused = {device: until for device, until in self._refused.items() if until > now}
         jobs += board.choose(self._refused, now, room)
         return self._send(jobs, now) if jobs else []

@@ -52,6 +52,7 @@ class Board:
         self._order: list[tuple[float, str]] = []
         self._moved = 0.0
         self._started = False
+        self._taken = 0
         for job in jobs:
             self.put(job)
 
@@ -71,6 +72,7 @@ class Board:
             heapq.heappush(lane.turns, (job.position, job.id))
         self._started = self._started or job.started is not None
         self._moved = max(self._moved, job.started or 0.0, job.finished or 0.0)
+        self._taken += before is not None and outstanding(before) and job.status.ended
         self._line_up(job.device)
 
     @property
@@ -81,6 +83,15 @@ class Board:
     def on_their_way(self) -> list[JobView]:
         """The jobs that are sent to the queue or running."""
         return list(self._away.values())
+
+    def room(self, slots: int) -> int:
+        """How many messages more the queue of ``slots`` slots can take, so that no slot ever waits for our next look.
+
+        One for each slot beside the job that it runs; where jobs are so short that more of them ended since the last
+        call, twice as many as those. No more: a device whose job waits in the queue is kept from everybody else.
+        """
+        taken, self._taken = self._taken, 0
+        return slots + max(slots, 2 * taken) - self.away
 
     @property
     def waits(self) -> bool:

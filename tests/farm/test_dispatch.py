@@ -107,3 +107,28 @@ def test_patience_begins_anew_when_a_slot_becomes_free():
     ended_late = replace(job(1, "b", status=JobStatus.DONE, started=NOW), finished=NOW + 60)
     assert lost_messages([waited_for_a_slot, ended_late], NOW + 64, 1) == []
     assert lost_messages([waited_for_a_slot, ended_late], NOW + 65, 1) == [waited_for_a_slot]
+
+
+def test_of_long_jobs_one_more_than_slots_waits_for_each_slot():
+    board = Board([job(number, f"d{number}") for number in range(9)])
+    assert board.room(2) == 4
+    for number in range(4):
+        board.put(job(number, f"d{number}", dispatched=NOW))
+    assert board.room(2) == 0
+    board.put(job(0, "d0", status=JobStatus.DONE, dispatched=NOW, started=NOW))
+    assert board.room(2) == 1, "as before, whatever ended"
+
+
+def test_where_many_jobs_end_between_two_looks_more_are_sent():
+    board = Board([job(number, f"d{number}", dispatched=NOW) for number in range(4)])
+    for number in range(4):
+        board.put(job(number, f"d{number}", status=JobStatus.DONE, dispatched=NOW, started=NOW))
+    assert board.room(2) == 2 + 2 * 4
+    assert board.room(2) == 4, "counted once"
+
+
+def test_a_message_that_is_taken_back_is_no_job_that_ended():
+    board = Board([job(number, f"d{number}", dispatched=NOW) for number in range(4)])
+    for number in range(4):
+        board.put(job(number, f"d{number}"))
+    assert board.room(2) == 4
