@@ -20,8 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def links_fleet(folder: Path, x86_64: int, arm64: int) -> Iterator[list[str]]:
         subprocess.run([*emulate, "down", "--folder", park], stdout=sys.stderr, check=True)
 
 
-FLEETS = {
+FLEETS: dict[str, Callable[[Path], AbstractContextManager[list[str]]]] = {
     "default": default_fleet,
     "links": functools.partial(links_fleet, x86_64=2, arm64=0),
     "arm-links": functools.partial(links_fleet, x86_64=1, arm64=1),
