@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from engine.contract.errors import InfraError, LeaseLost, LockstepError, StoreError
@@ -79,8 +77,7 @@ def _execute(claimed: Claim, execute: Executor, guard: Callable[[], None], where
     attempt = {"job": claimed.job.id, "attempt": claimed.attempt, "token": claimed.lease.token}
     spec = {key: value for key, value in claimed.job.spec.items() if key not in OF_THE_FARM} | attempt
     try:
-        with tempfile.TemporaryDirectory(prefix="lockstep-job-", ignore_cleanup_errors=True) as scratch:
-            result = execute(spec, Path(scratch), guard)
+        result = execute(spec, guard)
         json.dumps(result)  # a result that is not JSON is the executor's fault, not the store's
     except LockstepError as error:
         if isinstance(error, LeaseLost):

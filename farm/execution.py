@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,9 +45,8 @@ MAX_TENSOR_BYTES = 1 << 30
 _FROM_THE_FARM = ("job", "attempt", "token")
 
 
-def execute_job(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) -> dict[str, Any]:
+def execute_job(spec: dict[str, Any], guard: Callable[[], None]) -> dict[str, Any]:
     """Run one ``CaseJob``; the answer is JSON (see ``_answer``)."""
-    del scratch
     attempt = int(spec.get("attempt", 1))
     job = validate({key: value for key, value in spec.items() if key not in _FROM_THE_FARM}, CaseJob, "job")
     know_text(job.floors)

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from pathlib import Path
 from typing import Any
 
 from engine.contract.errors import LockstepError
@@ -25,11 +24,10 @@ from farm.secrets import redact
 Guard = Callable[[], None]
 """Raises ``LeaseLost`` once the device belongs to another holder, or the job was cancelled or timed out."""
 
-Executor = Callable[[dict[str, Any], Path, Guard], dict[str, Any]]
-"""``execute(spec, scratch, guard)``: ``spec`` is ``JobSpec.spec`` plus ``job`` (id), ``attempt`` (from 1) and
-``token`` (of the lease; what a holder with a smaller one left on the device is removed first);
-``scratch`` an empty private folder, removed afterwards; the answer must be JSON. Call ``guard`` before each
-step that touches the device."""
+Executor = Callable[[dict[str, Any], Guard], dict[str, Any]]
+"""``execute(spec, guard)``: ``spec`` is ``JobSpec.spec`` plus ``job`` (id), ``attempt`` (from 1) and
+``token`` (of the lease; what a holder with a smaller one left on the device is removed first); the
+answer must be JSON. Call ``guard`` before each step that touches the device."""
 
 
 class JobStatus(StrEnum):

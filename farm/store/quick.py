@@ -39,8 +39,12 @@ _ON_ITS_WAY = (
     .limit(1)
 )
 _DISPATCH = update(_JOBS).where(_THIS).values(dispatched=bindparam("now"))
-_JOB = select(_JOBS).where(_THIS).with_for_update()
-_RUN = select(_RUNS.c.status, _RUNS.c.seen, _RUNS.c.priority).where(_RUNS.c.id == bindparam("run"))
+_JOB = (
+    select(_JOBS, _RUNS.c.status.label("run_status"), _RUNS.c.seen.label("run_seen"), _RUNS.c.priority)
+    .join_from(_JOBS, _RUNS, _OF_RUN)
+    .where(_THIS)
+    .with_for_update(of=_JOBS)
+)
 _WITHDRAW = update(_JOBS).where(_THIS).values(dispatched=None)
 _DELAY = _WITHDRAW.values(not_before=bindparam("later"))
 _START = (
@@ -76,13 +80,8 @@ def dispatch(session: Session, job: str, now: float) -> None:
 
 
 def job_row(session: Session, job: str) -> Row[Any] | None:
-    """A job, locked."""
+    """A job, locked, with its run's ``run_status``, last sign of life (``run_seen``) and ``priority``."""
     return session.execute(_JOB, {"job": job}).first()
-
-
-def run_row(session: Session, run: str) -> Row[Any, Any, Any]:
-    """Status, last sign of life and priority of a run."""
-    return session.execute(_RUN, {"run": run}).one()
 
 
 def withdraw(session: Session, job: str, later: float | None = None) -> None:

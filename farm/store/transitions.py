@@ -86,11 +86,10 @@ def claim(store: Store, job_id: str, worker: str, ttl: float) -> Claim | None:
         row = quick.job_row(session, job_id)
         if row is None or row.status != JobStatus.QUEUED:
             return None
-        run = quick.run_row(session, row.run_id)
-        if run.status != "running" or run.seen <= now - RUN_STALE_SECONDS:
+        if row.run_status != "running" or row.run_seen <= now - RUN_STALE_SECONDS:
             quick.withdraw(session, row.id)
             return None
-        lease = _acquire(session, run.priority, row, worker, ttl, now)
+        lease = _acquire(session, row.priority, row, worker, ttl, now)
         if lease is None:
             return None
         number = quick.start(session, row, lease.token, worker, now)

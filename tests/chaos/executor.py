@@ -36,9 +36,9 @@ if "LOCKSTEP_CHAOS_SILENCE" in os.environ:
     importlib.import_module("agents.adbpush").SILENCE_SECONDS = float(os.environ["LOCKSTEP_CHAOS_SILENCE"])
 
 
-def execute(spec: dict[str, Any], scratch: Path, guard: Callable[[], None]) -> dict[str, Any]:
+def execute(spec: dict[str, Any], guard: Callable[[], None]) -> dict[str, Any]:
     """The real thing, and which attempt it was."""
-    answer = execution.execute_job(spec, scratch, guard)
+    answer = execution.execute_job(spec, guard)
     return answer | {"chaos_attempt": spec["attempt"]}
 
 

@@ -111,7 +111,7 @@ def test_a_run_is_watched_and_cancelled_from_another_terminal(tmp_path, monkeypa
     """The device is free and its program ended within seconds; the command that drives the run learns who and why."""
     (tmp_path / "hangs.py").write_text(
         "import time\n"
-        "def execute(spec, scratch, guard):\n"
+        "def execute(spec, guard):\n"
         "    while spec['case'] == 'hangs':\n"
         "        guard()\n"
         "        time.sleep(0.02)\n"

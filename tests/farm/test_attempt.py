@@ -23,20 +23,18 @@ def plan(store, **spec):
     return run_id, jobs_of(store, run_id)[0].id
 
 
-def test_the_executor_gets_spec_scratch_and_guard(live):
+def test_the_executor_gets_spec_and_guard(live):
     _, one = plan(live, a=1)
     seen = []
 
-    def execute(spec, scratch, guard):
+    def execute(spec, guard):
         guard()
-        (scratch / "file").write_text("x")
-        seen.append((spec, scratch))
+        seen.append(spec)
         return {"ok": True}
 
     run_job(live, one, execute, "w")
-    ((spec, scratch),) = seen
+    (spec,) = seen
     assert spec == {"a": 1, "job": one, "attempt": 1, "token": 1}
-    assert not scratch.exists()
     assert job(live, one).result == {"ok": True}
     run_job(live, one, execute, "w")  # a message that came twice
     assert len(seen) == 1
@@ -45,7 +43,7 @@ def test_the_executor_gets_spec_scratch_and_guard(live):
 def test_a_cancelled_job_stops_at_its_guard_and_writes_nothing(live, until):
     run_id, one = plan(live)
 
-    def execute(spec, scratch, guard):
+    def execute(spec, guard):
         cancel_jobs(live, run_id, "stopped")
 
         def lost():
@@ -68,7 +66,7 @@ def test_a_cancelled_job_stops_at_its_guard_and_writes_nothing(live, until):
 def test_a_lost_lease_that_is_not_ours_is_an_error_like_others(live):
     _, one = plan(live)
 
-    def execute(spec, scratch, guard):
+    def execute(spec, guard):
         raise LeaseLost("a lease of something else", hint="")
 
     run_job(live, one, execute, "w")
@@ -92,7 +90,7 @@ def test_a_worker_that_was_stopped_while_it_took_its_lease_touches_no_device(liv
 
     touched = []
 
-    def execute(spec, scratch, guard):
+    def execute(spec, guard):
         guard()
         touched.append(spec)
         return {}
@@ -141,7 +139,7 @@ def test_an_executor_that_never_looks_is_ended(live, until, monkeypatch):
     run_id, one = plan(live)
     stuck = threading.Event()
 
-    def execute(spec, scratch, guard):
+    def execute(spec, guard):
         cancel_jobs(live, run_id, "stopped")
         until(stuck.is_set)
         return {}

@@ -20,14 +20,14 @@ def _finish_or_time_out(store, claim, result):
 attempt.finish = _finish_or_time_out
 
 
-def by_case(spec, scratch, guard):
+def by_case(spec, guard):
     guard()
     if spec["case"] == "raises":
         raise RunnerCrashed("the runner died of SIGSEGV", hint="see its log")
     return {"case": spec["case"]}
 
 
-def noted(spec, scratch, guard):
+def noted(spec, guard):
     """Says in a log of lines that it began; one short write is atomic."""
     with Path(spec["log"]).open("a") as log:
         log.write(f"{spec['case']}\n")
