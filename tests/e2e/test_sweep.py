@@ -27,7 +27,17 @@ def done(state: Path) -> list[JobView]:
 def test_a_killed_sweep_finishes_what_is_missing_and_repeats_nothing(bench: Bench) -> None:
     state, out = bench.folder / "state", bench.folder / "out"
     crashing = bench.engine("crashing", "exit 4")
-    words = ["sweep", "--engine", "ort-example", "--engine", crashing, "--devices", bench.fleet(HOST)]
+    words = [
+        "sweep",
+        "--suite",
+        "smoke",
+        "--engine",
+        "ort-example",
+        "--engine",
+        crashing,
+        "--devices",
+        bench.fleet(HOST),
+    ]
     sweep = subprocess.Popen(
         [*LOCKSTEP, *words, "--out", str(out)],
         cwd=REPOSITORY,
