@@ -10,7 +10,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from queue import SimpleQueue
 
 from agents import adbsync
@@ -77,11 +77,7 @@ class _Work:
             with self._stream() as connection:
                 line = adbsync.Bounded(connection, SILENCE_SECONDS)
                 sent: deque[str] = deque()
-                while self.files:
-                    try:
-                        file = self.files.popleft()
-                    except IndexError:  # the other stream was quicker
-                        break
+                while (file := self._next()) is not None:
                     line.allow(seconds_for(file.size))
                     pieces = self._wanted(file.pieces, line, sent)
                     adbsync.push(line, pieces, f"{self._folder}/{file.name}", file.executable)
@@ -91,6 +87,11 @@ class _Work:
             self.told.put(None)
         except BaseException as error:  # raised again by the thread that waits
             self.told.put(error)
+
+    def _next(self) -> Apart | None:
+        with suppress(IndexError):  # also when the other stream was quicker
+            return self.files.popleft()
+        return None
 
     def _wanted(self, pieces: Iterable[bytes], line: adbsync.Bounded, sent: deque[str]) -> Iterator[bytes]:
         """``pieces``; between them it is told what has arrived, and looked whether all this is still wanted."""

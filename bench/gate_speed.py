@@ -5,8 +5,8 @@
 Of the default fleet: wall ≤ 75 s · wall − (time in runners ÷ slots) ≤ 10 s · bytes of a passing case ≤ 1 % of its
 layers' bytes, of one with a bad layer, on devices that have nothing of it, ≤ 5 %. Of two adb and two ssh devices
 (``lockstep emulate``): wall − (time in runners ÷ slots) ≤ 15 s. ``arm-links`` are the same, one of each on an Arm CPU:
-there every process that a script starts is an emulator's start of about 40 ms, which no real device has. No peer does
-this whole job, so none stands beside it.
+there every process that a script starts is an emulator's start, which no real device has. No peer does this whole job,
+so none stands beside it.
 """
 
 from __future__ import annotations

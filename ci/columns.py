@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ci.prepare import PreparedCase
 from consistency.metrics import stats_from_arrays
 from consistency.quantisation import output_column, quantisation_column, weigh
-from consistency.records import CaseVerdict, Column, NonFinite, ObservedLayer, Quantisation
+from consistency.records import CaseVerdict, Column, ObservedLayer, Quantisation
 from consistency.thresholds import profile as profile_of
 from engine.contract.errors import RunnerNonsense
 from engine.contract.trace import Trace
 from engine.models.tasks import check_tasks
-from farm.evidence import reference_layers
+from farm.evidence import as_observed, reference_layers
 from farm.jobs import JobView
 
 JudgeAnswer = Callable[[Mapping[str, Any]], CaseVerdict]
@@ -69,6 +68,5 @@ def _integer_seen(integer: Trace, fp32: Trace) -> dict[str, ObservedLayer]:
             continue
         alike = (other.dtype, other.shape) == (layer.dtype, layer.shape)
         stats = stats_from_arrays(integer.tensor(other), fp32.tensor(layer), 0.0) if alike else None
-        own = ObservedLayer(other.id, other.op, other.dtype, other.shape, other.digest, stats=stats)
-        seen[layer.id] = replace(own, nonfinite=NonFinite(**vars(other.nonfinite)))
+        seen[layer.id] = as_observed(other, stats)
     return seen

@@ -40,12 +40,7 @@ def learned_file(
         margin=_digits(learned.margin or 1.0),
         excesses={family: _digits(learned.excesses[family]) for family in sorted(learned.excesses)},
         evidence=evidence,
-        held_out=tuple(
-            HeldOutFamily(
-                family=entry.family, models=entry.models, runs=entry.runs, blamed=entry.blamed, by_base=entry.by_base
-            )
-            for entry in held
-        ),
+        held_out=tuple(HeldOutFamily(**vars(entry)) for entry in held),
         achieved=achieved(held),
         rules=tuple(_rule(rule) for rule in learned.rules),
     )

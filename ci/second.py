@@ -9,7 +9,7 @@ from typing import Any
 
 from ci.prepare import PreparedCase
 from consistency.metrics import stats_from_arrays
-from consistency.records import CaseVerdict, NonFinite, ObservedLayer, ReferenceLayer, Stats, Witnesses
+from consistency.records import CaseVerdict, ObservedLayer, ReferenceLayer, Stats, Witnesses
 from consistency.second import disputed
 from consistency.thresholds import absolute_bound
 from consistency.thresholds import profile as profile_of
@@ -20,7 +20,7 @@ from engine.digest import file_sha256
 from engine.models.evaluated import Evaluation, evaluated_trace
 from engine.places import cache_root
 from engine.runtimes.onnx_reference import OUT_OF_TIME
-from farm.evidence import reference_layers, stats_by_canonical
+from farm.evidence import as_observed, reference_layers, stats_by_canonical
 from farm.outputs import output_array
 
 #: Wall seconds that the evaluator may take for one case; what it has not computed by then it has no opinion of.
@@ -127,11 +127,7 @@ class _Told:
 
     def as_seen(self, layer: TraceLayer) -> ObservedLayer:
         """The evaluator as if a device had shown it, against the golden."""
-        stats = self._stats(self.trace, layer, self.golden, self.golden.by_id()[layer.id])
-        nonfinite = NonFinite(**vars(layer.nonfinite))
-        return ObservedLayer(
-            layer.id, layer.op, layer.dtype, layer.shape, layer.digest, nonfinite=nonfinite, stats=stats
-        )
+        return as_observed(layer, self._stats(self.trace, layer, self.golden, self.golden.by_id()[layer.id]))
 
     def _stats(self, trace: Trace, layer: TraceLayer, other: Trace, against: TraceLayer) -> Stats | None:
         """``layer`` of ``trace`` compared with ``against`` of ``other``; ``None`` when they are unlike."""

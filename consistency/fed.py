@@ -31,14 +31,14 @@ def fed_alike(
             whose = whose & {"canonical"}
         if "golden" in whose or ("canonical" in whose and _beyond(profile, verdict, layers[verdict.id])):
             found[verdict.id] = AloneVerdict(
-                "fail",
-                verdict.metrics,
-                verdict.nonfinite,
-                verdict.metric,
-                verdict.measured,
-                verdict.bound,
-                verdict.reason,
-                "golden" if "golden" in whose else "canonical",
+                status="fail",
+                metrics=verdict.metrics,
+                nonfinite=verdict.nonfinite,
+                metric=verdict.metric,
+                measured=verdict.measured,
+                bound=verdict.bound,
+                reason=verdict.reason,
+                on="golden" if "golden" in whose else "canonical",
                 ran=False,
             )
     return found

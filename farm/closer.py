@@ -14,12 +14,11 @@ from engine.contract.errors import RunnerError, UnsupportedError
 from engine.contract.request import GoldenTensor, Request
 from engine.contract.result import LayerRecord, Result
 from engine.contract.trace import Trace, TraceLayer
-from engine.digest import file_sha256
 from farm.choosing import Budget
 from farm.evidence import observed_layers, observed_outputs, reference_layers
 from farm.isolation import Suspects, orders, suspects
 from farm.looking import Seen, changed_by_looking, look_again, undisturbed
-from farm.runnercall import RunnerCall
+from farm.runnercall import RunnerCall, golden_tensor, tensor_blob
 
 GoldenFile = Callable[[TraceLayer], tuple[GoldenTensor, Blob]]
 
@@ -104,19 +103,10 @@ class Closer:
         ]
         if not wanted:
             return ()
-        trace = self.canonical
-        blobs = {
-            name: Blob(path := trace.tensor_path(known[name]), file_sha256(path), path.stat().st_size)
-            for name in wanted
-        }
+        blobs = {name: tensor_blob(self.canonical, known[name]) for name in wanted}
         self._send(blobs.values())
         tensors = {
-            name: GoldenTensor(
-                f"../../blobs/{blob.sha256}",
-                known[name].dtype,
-                known[name].shape,
-                absolute_bound(rules, references[name]),
-            )
+            name: golden_tensor(known[name], blob, absolute_bound(rules, references[name]))
             for name, blob in blobs.items()
         }
         asked = replace(self.request, passes=("instrumented",), iterations=1, golden=tensors, capture=tuple(wanted))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from consistency.records import NonFinite, ObservedLayer, ReferenceLayer, Scale, Stats
-from engine.contract.trace import Trace
+from engine.contract.trace import Trace, TraceLayer
 
 _ALL_FINITE = NonFinite()
 
@@ -35,6 +35,12 @@ def reference_layers(golden: Trace, canonical: Trace | None) -> tuple[ReferenceL
             )
         )
     return tuple(layers)
+
+
+def as_observed(layer: TraceLayer, stats: Stats | None) -> ObservedLayer:
+    """A reference's layer as if a device had shown it, compared elsewhere."""
+    nonfinite = NonFinite(**vars(layer.nonfinite))
+    return ObservedLayer(layer.id, layer.op, layer.dtype, layer.shape, layer.digest, nonfinite=nonfinite, stats=stats)
 
 
 def observed_layers(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:

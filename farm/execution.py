@@ -23,7 +23,6 @@ from engine.contract.dtypes import ITEM_SIZES, decode
 from engine.contract.request import GoldenTensor, Limits, Request
 from engine.contract.result import LayerRecord, OutputRecord, RawStats, Result
 from engine.contract.trace import TraceLayer
-from engine.digest import file_sha256
 from farm import kernel
 from farm.casejob import CaseJob
 from farm.choosing import Budget, Seen, wrong_outputs
@@ -33,7 +32,7 @@ from farm.evidence import observed_layers, observed_outputs, reference_layers
 from farm.floors import know_text
 from farm.interrupt import interruptible
 from farm.outputs import alike, as_array, output_array
-from farm.runnercall import RunnerCall, job_name, make_agent
+from farm.runnercall import RunnerCall, golden_tensor, job_name, make_agent, tensor_blob
 from farm.selffirst import SelfFirst, is_proved
 from farm.sharing import load_trace, localise
 from farm.store.blobs import BlobStore
@@ -221,10 +220,8 @@ class Measurement:
         return self._measure_here(measured, missing, unknown, request) if missing else measured
 
     def _golden_file(self, layer: TraceLayer) -> tuple[GoldenTensor, Blob]:
-        path = self.golden.tensor_path(layer)
-        blob = Blob(path, file_sha256(path), path.stat().st_size)
-        tensor = GoldenTensor(f"../../blobs/{blob.sha256}", layer.dtype, layer.shape, self._bound(layer))
-        return tensor, blob
+        blob = tensor_blob(self.golden, layer)
+        return golden_tensor(layer, blob, self._bound(layer)), blob
 
     @staticmethod
     def _merge(first: Result, again: Result, unknown: Mapping[str, TraceLayer]) -> tuple[LayerRecord, ...]:

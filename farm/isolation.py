@@ -12,9 +12,9 @@ from consistency.records import ObservedLayer, ReferenceLayer
 from consistency.thresholds import profile
 from engine.contract.request import TensorFile
 from engine.contract.trace import Trace
-from engine.digest import file_sha256
 from farm.casejob import InputRef
 from farm.choosing import Budget
+from farm.runnercall import blob_path, tensor_blob
 
 #: Most layers that run alone in one case.
 MAX_LAYERS = 64
@@ -93,9 +93,8 @@ def orders(
 def _file(source: Trace, given: Mapping[str, InputRef], name: str) -> tuple[TensorFile, Blob]:
     if name in given:
         entry = given[name]
-        file = TensorFile(name, entry.dtype, entry.shape, f"../../blobs/{entry.file.sha256}", entry.file.sha256)
+        file = TensorFile(name, entry.dtype, entry.shape, blob_path(entry.file.sha256), entry.file.sha256)
         return file, entry.file.blob()
     layer = source.by_id()[name]
-    path = source.tensor_path(layer)
-    blob = Blob(path, file_sha256(path), path.stat().st_size)
-    return TensorFile(name, layer.dtype, layer.shape, f"../../blobs/{blob.sha256}", blob.sha256), blob
+    blob = tensor_blob(source, layer)
+    return TensorFile(name, layer.dtype, layer.shape, blob_path(blob.sha256), blob.sha256), blob

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base import Agent, AgentSpec, Completed
-from agents.deployment import BundleFiles
+from agents.deployment import Blob, BundleFiles
 from engine.contract.errors import (
     ConfigError,
     DeviceUnavailable,
@@ -24,9 +24,10 @@ from engine.contract.errors import (
     UnsupportedError,
 )
 from engine.contract.names import inside
-from engine.contract.request import ModelFile, Request, TensorFile
+from engine.contract.request import GoldenTensor, ModelFile, Request, TensorFile
 from engine.contract.result import OutputRecord, Result, parse_result
-from engine.digest import bytes_digest
+from engine.contract.trace import Trace, TraceLayer
+from engine.digest import bytes_digest, file_sha256
 from engine.places import state_root
 from farm.casejob import CaseJob
 from farm.inventory import Device
@@ -62,12 +63,12 @@ class RunnerCall:
 
     def model_file(self) -> ModelFile:
         """The model as the runner sees it from its working directory."""
-        return ModelFile(_blob_path(self.job.model.sha256), self.job.model.sha256, self.job.model_format)
+        return ModelFile(blob_path(self.job.model.sha256), self.job.model.sha256, self.job.model_format)
 
     def input_files(self) -> tuple[TensorFile, ...]:
         """The inputs as the runner sees them."""
         return tuple(
-            TensorFile(entry.name, entry.dtype, entry.shape, _blob_path(entry.file.sha256), entry.file.sha256)
+            TensorFile(entry.name, entry.dtype, entry.shape, blob_path(entry.file.sha256), entry.file.sha256)
             for entry in self.job.inputs
         )
 
@@ -186,7 +187,19 @@ class RunnerCall:
         return RunnerCrashed(f"{self._who()}: crashed ({how}){': ' + tail if tail else ''}", **facts)
 
 
-def _blob_path(sha256: str) -> str:
+def tensor_blob(trace: Trace, layer: TraceLayer) -> Blob:
+    """A layer's tensor as a blob to bring to a device."""
+    path = trace.tensor_path(layer)
+    return Blob(path, file_sha256(path), path.stat().st_size)
+
+
+def golden_tensor(layer: TraceLayer, blob: Blob, bound: float) -> GoldenTensor:
+    """What a request says of a tensor that ``blob`` brings; above ``bound`` elements are counted."""
+    return GoldenTensor(blob_path(blob.sha256), layer.dtype, layer.shape, bound)
+
+
+def blob_path(sha256: str) -> str:
+    """A blob as a runner sees it from its working directory."""
     return f"../../blobs/{sha256}"
 
 

@@ -13,23 +13,11 @@ from consistency.thresholds.profile import Floor, IntegerRule, Profile
 
 #: Operators that hand on what they read, or a part of it: their error is that of whatever feeds them.
 CARRIERS = frozenset(
-    {
-        *("Abs", "Cast", "Clip", "Compress", "Concat", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather"),
-        *(
-            "GatherElements",
-            "GatherND",
-            "GlobalMaxPool",
-            "Identity",
-            "LeakyRelu",
-            "Max",
-            "MaxPool",
-            "Min",
-            "Neg",
-            "Pad",
-        ),
-        *("ReduceMax", "ReduceMin", "Relu", "Reshape", "Resize", "ScatterElements", "ScatterND", "Slice"),
-        *("SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze", "Upsample", "Where"),
-    }
+    """
+Abs Cast Clip Compress Concat DepthToSpace Dropout Expand Flatten Gather GatherElements GatherND GlobalMaxPool Identity
+LeakyRelu Max MaxPool Min Neg Pad ReduceMax ReduceMin Relu Reshape Resize ScatterElements ScatterND Slice SpaceToDepth
+Split Squeeze Tile TopK Transpose Unsqueeze Upsample Where
+""".split()  # noqa: SIM905 - a list this long reads better as text
 )
 #: The name under which they are learned and judged together.
 CARRIED = "carried"

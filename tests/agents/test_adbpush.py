@@ -90,11 +90,13 @@ def test_thousands_of_small_files_need_no_answer_in_between() -> None:
     assert len(list(push_all(device.stream, files, "/f"))) == len(device.files) == 3000
 
 
-def test_the_file_that_is_refused_is_named_and_nothing_after_it_is_told() -> None:
+def test_the_file_that_is_refused_is_named_and_never_told() -> None:
     device = Receiver(lambda path: refusal(b"Permission denied") if path == "/f/2" else b"OKAY" + bytes(4))
     told = []
     with pytest.raises(NotWritten, match="/f/2: Permission denied"):
         told.extend(push_all(device.stream, (apart(str(number), b"x") for number in range(5)), "/f"))
+    assert set(told) <= {"0", "1", "3", "4"}
+    assert "/f/2" not in device.files
 
 
 def test_a_fault_of_one_stream_ends_the_others() -> None:
