@@ -12,12 +12,13 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from reports import strict_json, words
 from reports.cells import CLASSES
@@ -28,6 +29,7 @@ from reports.tables import CaseTable
 #: Layer data up to this many characters stands in the page itself; more goes to files under ``data/``, each read on
 #: demand: ``case-N.js`` has the map of a case, ``case-N-M.js`` the numbers of one device in it.
 INLINE_LIMIT = 500_000
+_NAME = re.compile(r"`([^`]+)`")
 
 SCRIPTS = ("data.js", "heatmap.js", "report.js", "details.js")
 
@@ -97,7 +99,7 @@ def _environment(folder: Path) -> jinja2.Environment:
         finalize=_visible,
     )
     filters = {"number": words.number, "size": words.size, "seconds": words.seconds, "plural": words.plural}
-    environment.filters.update(filters, named=words.named)
+    environment.filters.update(filters, named=words.named, prose=_prose)
     environment.globals.update(status_words=words.STATUS_WORDS, metric_words=words.METRIC_WORDS)
     environment.globals.update(column_words=words.COLUMN_WORDS)
     environment.globals.update(note_words=words.NOTE_WORDS, note_marks=words.NOTE_MARKS)
@@ -107,6 +109,11 @@ def _environment(folder: Path) -> jinja2.Environment:
 def _visible(value: object) -> object:
     """Untrusted text loses nothing, but what cannot be seen is written out."""
     return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _prose(text: str) -> Markup:
+    """Untrusted words, in which what stands between backticks is a name and set as code."""
+    return Markup(_NAME.sub(r"<code>\1</code>", str(escape(words.visible(text)))))  # noqa: S704 - escaped before
 
 
 def _policy(css: str, js: str) -> str:

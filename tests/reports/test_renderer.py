@@ -128,6 +128,15 @@ def test_totals_equal_the_sum_of_the_parts(written: Write, name: str) -> None:
     check_totals(render(written(run)), len(run.rows))
 
 
+def test_names_in_reasons_are_set_as_code_and_stay_text(written: Write) -> None:
+    run = sample.SAMPLES["marks"]()
+    for case in run.verdict["cases"]:
+        case["reason"] = "Conv `a<b>.0` differs, `\x1b`; an odd ` stays"
+    html = render(written(run)).index.read_text(encoding="utf-8")
+    assert "Conv <code>a&lt;b&gt;.0</code> differs, <code>\\x1b</code>; an odd ` stays" in html
+    assert "a<b>" not in html
+
+
 def test_totals_that_disagree_are_told(written: Write) -> None:
     run = sample.one_layer()
     run.verdict["coverage"]["layers_paired"] = 7
