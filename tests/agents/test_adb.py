@@ -4,117 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from agents import adb, adblink, adbpush, adbreach, adbshell, posix
-from agents.adb import AdbAgent
+from agents import adb, adbreach, adbshell
 from agents.adblist import LOST, Listed, parse_devices
 from agents.base import AgentSpec
-from agents.deployment import Blob, BundleFiles
-from engine.contract.errors import DeviceUnavailable, TransferError
+from agents.deployment import BundleFiles
+from engine.contract.errors import DeviceUnavailable
 from tests.agents.adbd import AdbDevice
-from tests.agents.adbunit import Units, adb_units
+from tests.agents.adblines import agent_of, ended, proxy_to, wait_until
+from tests.agents.adbunit import Units
+from tests.agents.bundles import blob_of
 
 pytestmark = pytest.mark.adb
-
-
-@pytest.fixture(scope="module")
-def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
-    with adb_units(tmp_path_factory.mktemp("units")) as started:
-        yield started
-
-
-@pytest.fixture
-def device(units: Units) -> Iterator[AdbDevice]:
-    unit = units.unit("x86-64")
-    yield unit
-    unit.mend()
-
-
-def agent_of(*serials: str, name: str = "phone", **more: str) -> AdbAgent:
-    return AdbAgent(name, "x86-64", serials=serials, **more)  # type: ignore[arg-type]
-
-
-def blob_of(folder: Path, data: bytes) -> Blob:
-    path = folder / hashlib.sha256(data).hexdigest()[:8]
-    path.write_bytes(data)
-    return Blob(path, hashlib.sha256(data).hexdigest(), len(data))
-
-
-def wait_until(condition: object, words: str) -> None:
-    until = time.monotonic() + 20
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < until, words
-        time.sleep(0.01)
-
-
-def ended(device: AdbDevice, pid: int) -> bool:
-    try:
-        return " Z " in (device.root / f"proc/{pid}/stat").read_text()
-    except OSError:
-        return True
-
-
-class Proxy:
-    """A second address of a device, which can stop in the middle: connected, and nothing comes through any more."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.serial = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.left = 1 << 60
-        self._open = [self._listener]
-        self._threads: list[threading.Thread] = []
-        self._start(self._accept)
-
-    def close(self) -> None:
-        for end in list(self._open):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        for thread in list(self._threads):
-            thread.join(20)
-        for end in self._open:
-            end.close()
-
-    def _start(self, target: Callable[..., None], *arguments: object) -> None:
-        self._threads.append(threading.Thread(target=target, args=arguments, daemon=True))
-        self._threads[-1].start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                self._open.append(near)
-                far = socket.create_connection(("127.0.0.1", self._target), 10)
-                self._open.append(far)
-                self._start(self._pump, near, far, True)
-                self._start(self._pump, far, near, False)
-
-    def _pump(self, source: socket.socket, target: socket.socket, counted: bool) -> None:
-        with suppress(OSError):
-            source.settimeout(None)
-            while data := source.recv(4096):
-                if self.left > 0:
-                    target.sendall(data)
-                    self.left -= len(data) if counted else 0
-            target.shutdown(socket.SHUT_WR)
-
-
-@contextmanager
-def proxy_to(device: AdbDevice) -> Iterator[Proxy]:
-    proxy = Proxy(device.port)
-    try:
-        yield proxy
-    finally:
-        proxy.close()
 
 
 # -- old and new shells --------------------------------------------------------------------------------
@@ -313,181 +219,6 @@ def test_no_name_is_ever_read_by_a_shell(device: AdbDevice, tmp_path: Path, shel
         agent._remove("")
     assert done.stdout == b"$(touch trap)"
     assert not list((device.root / "data/local/tmp").rglob("trap"))
-
-
-# -- the link dies ---------------------------------------------------------------------------------------
-
-
-def running(agent: AdbAgent) -> tuple[threading.Thread, list[BaseException]]:
-    """A program that sleeps on the device, and what its caller gets."""
-    errors: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            agent.run(["/bin/sh", "-c", "sleep 600 & echo $! > pid; wait"], "jobs/one", {}, 60)
-        except DeviceUnavailable as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    return thread, errors
-
-
-def child_of(device: AdbDevice) -> int:
-    mark = device.root / "data/local/tmp/lockstep/jobs/one/pid"
-    wait_until(lambda: mark.exists() and mark.read_text().endswith("\n"), "the program never started")
-    pid = int(mark.read_text())
-    mark.unlink()
-    return pid
-
-
-@pytest.mark.parametrize("fault", ["cut", "restart"])
-def test_a_line_that_is_cut_is_told_at_once_and_leaves_no_program_behind(device: AdbDevice, fault: str) -> None:
-    with agent_of(device.serial) as agent:
-        thread, errors = running(agent)
-        child = child_of(device)
-        getattr(device, fault)()
-        thread.join(20)
-        assert not thread.is_alive()
-        assert f"phone: the adb link {device.serial} was lost" in str(errors[0])
-        wait_until(lambda: ended(device, child), "the program outlived its link")
-        device.mend()
-        with pytest.raises(DeviceUnavailable, match="was lost"):
-            agent.preflight()
-    with agent_of(device.serial) as agent:
-        agent.preflight()
-
-
-def test_a_caller_that_hangs_up_leaves_no_program_behind(device: AdbDevice) -> None:
-    agent = agent_of(device.serial)
-    with agent:
-        thread, _ = running(agent)
-        child = child_of(device)
-        agent.interrupted.set()
-    thread.join(20)
-    wait_until(lambda: ended(device, child), "the program outlived its caller")
-
-
-def test_a_device_that_left_for_a_moment_between_two_calls_is_noticed(device: AdbDevice) -> None:
-    with agent_of(device.serial) as agent:
-        agent.preflight()
-        device.cut()
-        watch = agent._link._watch
-        wait_until(lambda: watch is not None and watch.fault(), "nobody noticed")
-        device.mend()
-        with pytest.raises(DeviceUnavailable, match=r"was lost: it was (offline|lost) for a moment"):
-            agent.preflight()
-
-
-def test_a_transfer_that_stops_in_the_middle_ends_in_time_and_has_no_final_name(
-    device: AdbDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blob = blob_of(tmp_path, os.urandom(1 << 20))
-    with proxy_to(device) as line, agent_of(line.serial) as agent:
-        agent.preflight()
-        monkeypatch.setattr(posix, "CONTROL_SECONDS", 1.0)
-        monkeypatch.setattr(posix, "SLOWEST_LINK", 10**9)
-        monkeypatch.setattr(posix, "SLOWEST_STORAGE", 10**9)
-        monkeypatch.setattr(adbpush, "SILENCE_SECONDS", 1.0)
-        monkeypatch.setattr(adbshell, "GRACE_SECONDS", 0.5)
-        line.left = int(0.6 * blob.size)
-        with pytest.raises(DeviceUnavailable, match=r"was lost: no answer in time; now it is device in the list"):
-            agent.deploy([blob], lambda: None)
-        assert not agent.still_answers()
-    assert not (device.root / "data/local/tmp/lockstep/blobs" / blob.sha256).exists()
-
-
-def test_a_download_that_stops_in_the_middle_ends_in_time(
-    device: AdbDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blob = blob_of(tmp_path, os.urandom(1 << 20))
-    with proxy_to(device) as line, agent_of(line.serial) as agent:
-        agent.deploy([blob], lambda: None)
-        monkeypatch.setattr(adbpush, "SILENCE_SECONDS", 1.0)
-        pull = adblink.adbsync.pull
-
-        def stop_then_pull(*arguments: object) -> bytes:
-            line.left = 0
-            return pull(*arguments)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(adblink.adbsync, "pull", stop_then_pull)
-        with pytest.raises(DeviceUnavailable, match="no answer in time"):
-            agent.fetch(f"blobs/{blob.sha256}", blob.size)
-
-
-def test_a_device_that_is_listed_and_never_answers_is_told_in_time(
-    device: AdbDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adbreach, "ANSWER_SECONDS", 1.0)
-    monkeypatch.setattr(adbreach, "CONNECT_SECONDS", 1.0)
-    monkeypatch.setattr(adbreach, "SETTLE_SECONDS", 1.0)
-    monkeypatch.setattr(adblink, "OPEN_SECONDS", 1.0)
-    monkeypatch.setattr(adbshell, "GRACE_SECONDS", 0.5)
-    with proxy_to(device) as line:
-        with agent_of(line.serial) as agent:
-            line.left = 0
-            with pytest.raises(
-                DeviceUnavailable, match=r"was lost: .*now it is device in the list, which may be stale"
-            ):
-                agent._script("echo hi", seconds=1.0)
-        with pytest.raises(DeviceUnavailable, match=rf"{line.serial} is|answers no command"), agent_of(line.serial):
-            pass
-
-
-def test_a_file_that_is_refused_is_told_with_the_devices_reason(device: AdbDevice) -> None:
-    with agent_of(device.serial) as agent:
-        (device.root / "data/local/tmp/lockstep/jobs/file").write_text("")
-        with pytest.raises(TransferError, match=r"phone: cannot write .*[Nn]ot a directory") as caught:
-            agent.send_text("x", "jobs/file/below")
-        assert "is there room" in caught.value.hint
-        agent.preflight()
-
-
-# -- the server dies -------------------------------------------------------------------------------------
-
-
-def test_a_server_killed_in_the_middle_voids_the_attempt_and_names_both_versions(device: AdbDevice) -> None:
-    with agent_of(device.serial) as agent:
-        ours = agent._link.server.endpoint
-        thread, errors = running(agent)
-        child_of(device)
-        os.kill(ours.pid, signal.SIGKILL)
-        thread.join(30)
-        assert not thread.is_alive()
-        words = str(errors[0])
-        assert f"the adb server was replaced in the middle: {ours.version} before" in words
-        assert "nothing of this attempt is kept" in words
-        with pytest.raises(DeviceUnavailable, match="was replaced in the middle"):  # never half of another server's
-            agent.fetch("jobs/one/pid", 100)
-    with agent_of(device.serial) as agent:
-        assert agent._link.server.endpoint.pid != ours.pid
-        agent.preflight()
-
-
-def test_another_version_on_our_port_is_named(device: AdbDevice) -> None:
-    with agent_of(device.serial) as agent:
-        server = agent._link.server
-        ours = server.endpoint
-        os.kill(int((server.folder / "supervisor.lock").read_text()), signal.SIGKILL)
-        wait_until(lambda: not Path(f"/proc/{ours.pid}/exe").exists(), "the server outlived its supervisor")
-        with socket.create_server(("127.0.0.1", ours.port)) as other:
-
-            def answer() -> None:
-                with suppress(OSError):
-                    while True:
-                        connection, _ = other.accept()
-                        with connection:
-                            connection.recv(100)
-                            connection.sendall(b"OKAY00040020")
-
-            thread = threading.Thread(target=answer, daemon=True)
-            thread.start()
-            with pytest.raises(DeviceUnavailable, match=r"1\.0\.41 \(.*\) before, 1\.0\.32 now"):
-                agent.preflight()
-            with agent_of(device.serial, name="phone") as next_one:  # the stranger is not taken for ours
-                assert next_one._link.server.endpoint.port != ours.port
-            other.shutdown(socket.SHUT_RDWR)
-            thread.join(20)
 
 
 # -- what only Android has -------------------------------------------------------------------------------

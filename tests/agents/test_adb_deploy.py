@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,10 @@ import pytest
 from agents import deployment
 from agents.adb import AdbAgent
 from agents.adbshell import PLAIN_SERVICES
-from agents.deployment import Blob, BundleFiles
+from agents.deployment import BundleFiles
 from tests.agents.adbd import AdbDevice
-from tests.agents.adbunit import Units, adb_units
+from tests.agents.adbunit import Units
+from tests.agents.bundles import blob_of
 from tests.agents.relay import counting_relay
 
 pytestmark = pytest.mark.adb
@@ -22,23 +22,10 @@ pytestmark = pytest.mark.adb
 KIB = 1024
 
 
-@pytest.fixture(scope="module")
-def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
-    with adb_units(tmp_path_factory.mktemp("units")) as started:
-        yield started
-
-
 @pytest.fixture
 def device(units: Units, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AdbDevice:
     monkeypatch.setattr(deployment, "cache_root", lambda: tmp_path / "cache")
     return units.unit("x86-64")
-
-
-def blob_of(folder: Path, data: bytes, executable: bool = False) -> Blob:
-    sha256 = hashlib.sha256(data).hexdigest()
-    path = folder / f"{sha256[:16]}.host"
-    path.write_bytes(data)
-    return Blob(path, sha256, len(data), executable)
 
 
 def build_of(folder: Path, small: int, changed: bytes = b"") -> BundleFiles:

@@ -1,0 +1,84 @@
+"""Agents of emulated adb devices, and lines to them that can be stopped in the middle."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from agents.adb import AdbAgent
+from tests.agents.adbd import AdbDevice
+
+
+def agent_of(*serials: str, name: str = "phone", **more: str) -> AdbAgent:
+    return AdbAgent(name, "x86-64", serials=serials, **more)  # type: ignore[arg-type]
+
+
+def wait_until(condition: object, words: str) -> None:
+    until = time.monotonic() + 20
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < until, words
+        time.sleep(0.01)
+
+
+def ended(device: AdbDevice, pid: int) -> bool:
+    try:
+        return " Z " in (device.root / f"proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+
+
+class Proxy:
+    """A second address of a device, which can stop in the middle: connected, and nothing comes through any more."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.serial = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.left = 1 << 60
+        self._open = [self._listener]
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def close(self) -> None:
+        for end in list(self._open):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in list(self._threads):
+            thread.join(20)
+        for end in self._open:
+            end.close()
+
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        self._threads.append(threading.Thread(target=target, args=arguments, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                self._open.append(near)
+                far = socket.create_connection(("127.0.0.1", self._target), 10)
+                self._open.append(far)
+                self._start(self._pump, near, far, True)
+                self._start(self._pump, far, near, False)
+
+    def _pump(self, source: socket.socket, target: socket.socket, counted: bool) -> None:
+        with suppress(OSError):
+            source.settimeout(None)
+            while data := source.recv(4096):
+                if self.left > 0:
+                    target.sendall(data)
+                    self.left -= len(data) if counted else 0
+            target.shutdown(socket.SHUT_WR)
+
+
+@contextmanager
+def proxy_to(device: AdbDevice) -> Iterator[Proxy]:
+    proxy = Proxy(device.port)
+    try:
+        yield proxy
+    finally:
+        proxy.close()
