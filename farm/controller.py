@@ -13,6 +13,7 @@ from farm.dispatch import Board
 from farm.hosts import WAIT_SECONDS, HostWatch
 from farm.jobs import JobView, Priority, RunSummary, RunUpdate
 from farm.jobtable import JobTable
+from farm.stopping import undisturbed
 from farm.store import Store, jobs_of
 from farm.store.clock import ClockWatch, follow_clock
 from farm.store.jobs import finish_run, run_priority, touch_run
@@ -107,9 +108,10 @@ class Controller:
         check_cancelled(self._store, run_id)
 
     def _survives_store(self, drive: _Drive, on_update: Callable[[RunUpdate], None]) -> bool:
-        """One round; a store that fails for a moment costs nothing but that round."""
+        """One round; a store that fails for a moment costs nothing but that round. Signals wait for its end."""
         try:
-            ended = self._round(drive, on_update)
+            with undisturbed:
+                ended = self._round(drive, on_update)
         except StoreError as error:
             now = time.monotonic()
             self._store_lost_at = self._store_lost_at or now

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 
 from engine.contract.errors import BrokerError
 from engine.places import cache_root, state_root
@@ -20,6 +18,7 @@ from farm.controller import Controller
 from farm.inuse import using
 from farm.jobs import RunSummary, RunUpdate
 from farm.secrets import read_secret
+from farm.stopping import unwinding
 from farm.store import Store
 from farm.store.transitions import recover
 from farm.store.urls import URL_VARIABLE as STORE_VARIABLE
@@ -56,7 +55,7 @@ class FarmSession:
 
     def __enter__(self) -> FarmSession:
         with self._stack:
-            self._stack.enter_context(_sigterm_unwinds())
+            self._stack.enter_context(unwinding())
             self._stack.enter_context(using(cache_root()))
             self._stack.enter_context(self.store)
             recover(self.store)
@@ -124,20 +123,3 @@ def _drop_queue(broker: Broker, queue: str) -> None:
         publisher = Publisher(broker.url, queue)
         publisher.drop_queue()
         publisher.close()
-
-
-@contextlib.contextmanager
-def _sigterm_unwinds() -> Iterator[None]:
-    """SIGTERM leaves through the ``with`` blocks, as Ctrl-C does."""
-
-    def leave(_number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + signal.SIGTERM)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -24,6 +24,7 @@ from sqlalchemy.orm import Session
 from engine.contract.errors import ConfigError, StoreError
 from engine.places import state_root
 from farm.secrets import read_secret, redact, remember
+from farm.stopping import undisturbed
 from farm.store.urls import URL_VARIABLE, connection, parse, shown
 
 BUSY_SECONDS = 30
@@ -116,7 +117,7 @@ class Store:
         if self._engine is None:
             raise StoreError("the store is not open", hint="use it inside `with Store() as store`")
         try:
-            with Session(self._binds[write], expire_on_commit=False) as session, session.begin():
+            with undisturbed, Session(self._binds[write], expire_on_commit=False) as session, session.begin():
                 yield session
         except (SQLAlchemyError, ssl.SSLError) as error:
             raise _unusable(self._engine.url, error) from error

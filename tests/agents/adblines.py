@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -16,11 +15,11 @@ def agent_of(*serials: str, name: str = "phone", **more: str) -> AdbAgent:
     return AdbAgent(name, "x86-64", serials=serials, **more)  # type: ignore[arg-type]
 
 
-def wait_until(condition: object, words: str) -> None:
-    until = time.monotonic() + 20
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < until, words
-        time.sleep(0.01)
+def listener(port: int) -> socket.socket | None:
+    """A socket that listens on ``port`` of the loopback; None while somebody else does."""
+    with suppress(OSError):
+        return socket.create_server(("127.0.0.1", port))
+    return None
 
 
 def ended(device: AdbDevice, pid: int) -> bool:

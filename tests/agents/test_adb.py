@@ -16,9 +16,10 @@ from agents.base import AgentSpec
 from agents.deployment import BundleFiles
 from engine.contract.errors import DeviceUnavailable
 from tests.agents.adbd import AdbDevice
-from tests.agents.adblines import agent_of, ended, proxy_to, wait_until
+from tests.agents.adblines import agent_of, ended, proxy_to
 from tests.agents.adbunit import Units
 from tests.agents.bundles import blob_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.adb
 

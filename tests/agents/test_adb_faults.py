@@ -15,8 +15,9 @@ from agents import adblink, adbpush, adbreach, adbshell, posix
 from agents.adb import AdbAgent
 from engine.contract.errors import DeviceUnavailable, TransferError
 from tests.agents.adbd import AdbDevice
-from tests.agents.adblines import agent_of, ended, proxy_to, wait_until
+from tests.agents.adblines import agent_of, ended, listener, proxy_to
 from tests.agents.bundles import blob_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.adb
 
@@ -175,8 +176,8 @@ def test_another_version_on_our_port_is_named(device: AdbDevice) -> None:
         server = agent._link.server
         ours = server.endpoint
         os.kill(int((server.folder / "supervisor.lock").read_text()), signal.SIGKILL)
-        wait_until(lambda: not Path(f"/proc/{ours.pid}/exe").exists(), "the server outlived its supervisor")
-        with socket.create_server(("127.0.0.1", ours.port)) as other:
+        # a process that ends has no program any more a while before it lets go of its sockets: ask for the port itself
+        with wait_until(lambda: listener(ours.port), "the server outlived its supervisor") as other:
 
             def answer() -> None:
                 with suppress(OSError):

@@ -17,6 +17,7 @@ from agents import adbdaemon
 from agents.adbdaemon import Endpoint, protocol_version, read_endpoint
 from agents.adbserver import AdbServer, adb_binary, stop_server
 from engine.contract.errors import DeviceUnavailable, MissingToolError
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.adb
 
@@ -29,13 +30,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
-
-
-def wait_until(condition: object, words: str) -> None:
-    until = time.monotonic() + 20
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < until, words
-        time.sleep(0.01)
 
 
 def test_it_listens_on_loopback_on_a_port_of_its_own_with_keys_of_its_own(folder: Path) -> None:

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from agents.ssh import SshAgent, make
 from engine.contract.errors import ConfigError, DeviceUnauthorized, DeviceUnavailable, HostKeyChanged, TransferError
 from engine.toolchain import environment_of, group_tree
 from tests.agents.sshd import Sshd, running_sshd
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.ssh
 
@@ -48,18 +48,8 @@ def ended(pid: int) -> bool:
         return True
 
 
-def wait_until_ended(pid: int) -> None:
-    until = time.monotonic() + 10
-    while not ended(pid):
-        assert time.monotonic() < until, "the program outlived its link"
-        os.sched_yield()
-
-
 def wait_for_text(path: Path) -> str:
-    until = time.monotonic() + 10
-    while not (path.exists() and path.read_text().endswith("\n")):
-        assert time.monotonic() < until, f"{path.name} never came"
-        os.sched_yield()
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path.name} never came")
     return path.read_text()
 
 
@@ -307,7 +297,7 @@ def test_a_killed_daemon_is_told_at_once_and_leaves_no_program_behind(daemon: Ss
         thread.join(10)
         assert not thread.is_alive()
         assert "connection to 127.0.0.1" in str(errors[0])
-        wait_until_ended(child)
+        wait_until(lambda: ended(child), "the program outlived its link")
         assert not agent.still_answers()
 
 
@@ -317,7 +307,7 @@ def test_a_caller_that_hangs_up_leaves_no_program_behind(daemon: Sshd, tmp_path:
         child = int(wait_for_text(tmp_path / "mark"))
     thread.join(10)
     assert errors
-    wait_until_ended(child)
+    wait_until(lambda: ended(child), "the program outlived its link")
 
 
 def test_a_frozen_device_is_waited_for_until_the_deadline_and_no_longer(

@@ -16,9 +16,10 @@ from agents.adbserver import AdbServer, stop_server
 from farm.inventory import Link
 from tests.agents.adbd import AdbDevice, running_adbd
 from tests.agents.sshd import Sshd
+from tests.chaos.killing import kill
 from tests.chaos.relay import Relay
 from tests.chaos.smalldisk import SMALL_DISK_MB, on_a_small_disk
-from tests.chaos.waiting import kill, wait_until
+from tests.waiting import wait_until
 
 
 class Board(ABC):

@@ -28,7 +28,7 @@ from farm.valkey import read_endpoint
 from tests.chaos.boards import Board, Phones, adb_board, ssh_board
 from tests.chaos.engine import Engine
 from tests.chaos.scenario import Fault
-from tests.chaos.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, wait_until
 
 EXECUTOR = "tests.chaos.executor:execute"
 REPOSITORY = Path(__file__).parents[2]
@@ -273,7 +273,7 @@ class World:
 
     def _strike(self, moment: str, fault: Fault, over: threading.Event, faults: list[BaseException]) -> None:
         try:
-            wait_until(self.reached, over)
+            wait_until(self.reached, over=over)
             self.strike_now()
             fault.strike(self)
         except BaseException as error:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.bench import HOST, LOCKSTEP, REPOSITORY, Bench
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 
@@ -31,13 +31,6 @@ def processes_of(state: Path) -> list[str]:
         except OSError:
             continue
     return found
-
-
-def wait_until(condition, words: str, seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, words
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -13,19 +12,9 @@ from farm.jobs import JobSpec, RunSpec
 from farm.session import FarmSession
 from farm.store import Store, create_run
 from tests.farm.postgres import running_postgres
+from tests.waiting import wait_until
 
 PROGRAMS = Path(__file__).parent / "programs"
-
-
-def wait_until(condition, seconds=30.0):
-    """The first true answer of ``condition``; fails when there is none in time."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = condition()
-        if answer:
-            return answer
-        assert time.monotonic() < end, f"waited {seconds} s in vain"
-        time.sleep(0.02)
 
 
 def processes_of(state):
@@ -71,6 +60,14 @@ class Farm:
     def processes(self, word=""):
         return [process for process in processes_of(self.state) if word in process[1]]
 
+    def leaves_nothing(self):
+        """Wait until no process of this farm runs; fails with what still does and what its log says."""
+        try:
+            wait_until(lambda: not self.processes())
+        except AssertionError as error:
+            logs = [path.read_text(errors="replace")[-3000:] for path in self.state.glob("logs/*.log")]
+            raise AssertionError("\n".join([f"still running: {self.processes()}", *logs])) from error
+
     def drive(self, executor="record", jobs=1, devices=1, seconds=0.1):
         command = [sys.executable, PROGRAMS / "drive.py", f"farm_executors:{executor}", self.log]
         command += [str(jobs), str(devices), str(seconds)]
@@ -100,7 +97,7 @@ def farm(monkeypatch):
     for command in farm.commands:
         command.kill()
         command.communicate()
-    wait_until(lambda: not farm.processes())
+    farm.leaves_nothing()
     shutil.rmtree(state)
 
 

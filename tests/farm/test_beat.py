@@ -83,7 +83,7 @@ def test_a_real_beat_starts_one_sweep_however_often_it_is_due(farm, until, tmp_p
     with told.open("wb") as output:
         beat = subprocess.Popen([sys.executable, PROGRAM, "1", "/bin/sh", script], stdout=output, stderr=output)
     try:
-        until(lambda: told.read_text().count("the one before still runs: left out") >= 2, 60)
+        until(lambda: told.read_text().count("the one before still runs: left out") >= 2)
         lines = started.read_text().splitlines()
         os.kill(beat.pid, signal.SIGTERM)
         assert beat.wait(60) == 0, told.read_text()

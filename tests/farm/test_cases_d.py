@@ -27,8 +27,8 @@ from farm.store.devices import record_of
 from tests.chaos import checks
 from tests.chaos.boards import AdbBoard, Phones
 from tests.chaos.scenario import faults
-from tests.chaos.waiting import wait_until
 from tests.chaos.world import LEASE_SECONDS, VICTIMS, Evidence, World
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.services
 
@@ -51,7 +51,7 @@ def harassed(world: World, moment: str, cases: tuple[str, ...], strike: Callable
     def harass() -> None:
         try:
             for case in cases:
-                wait_until(world.reached, over)
+                wait_until(world.reached, over=over)
                 strike(world, case)
         except BaseException as error:
             wrong.append(error)

@@ -150,7 +150,7 @@ def test_nothing_is_left_when_the_command_dies(farm, until, number):
     kinds = ("valkey-server", "farm.valkey", "farm.worker", "sleep 600")
     assert all(farm.processes(kind) for kind in kinds)
     os.killpg(command.pid, number)  # the terminal's Ctrl-C reaches the whole foreground group
-    until(lambda: not farm.processes())
+    farm.leaves_nothing()
     with Store() as store:
         assert {job.status for job in jobs_of(store, run_id)} == {JobStatus.CANCELLED}
         assert run_status(store, run_id) == ("abandoned" if number == signal.SIGKILL else "cancelled")

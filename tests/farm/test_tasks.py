@@ -137,7 +137,7 @@ class Exploit:
 def test_a_job_runs_over_tls_at_its_host_and_a_pickled_message_runs_nothing(farm, server, worker, until, tmp_path):
     process, log = worker
     with farm.session() as session:
-        until(lambda: present(session.store), 60)
+        until(lambda: present(session.store))
         plain, tls = broker_connection(server.url)
         with Connection(plain, ssl=tls) as connection:
             message = [[Exploit(tmp_path / "unpickled")], {}, {}]

@@ -1,7 +1,7 @@
 """The broker is killed and comes back with its data."""
 
+from tests.chaos.killing import kill
 from tests.chaos.scenario import Fault
-from tests.chaos.waiting import kill
 from tests.chaos.world import World
 
 

@@ -7,8 +7,8 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 from tests.chaos.scenario import Fault
-from tests.chaos.waiting import wait_until
 from tests.chaos.world import World
+from tests.waiting import wait_until
 
 
 def strike(_: World) -> None:

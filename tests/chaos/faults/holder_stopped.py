@@ -4,8 +4,8 @@ import os
 import signal
 
 from tests.chaos.scenario import Fault
-from tests.chaos.waiting import wait_until
 from tests.chaos.world import World
+from tests.waiting import wait_until
 
 
 def strike(world: World) -> None:

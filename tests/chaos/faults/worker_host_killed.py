@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from tests.chaos.killing import kill
 from tests.chaos.scenario import Fault
-from tests.chaos.waiting import kill
 from tests.chaos.world import World
 
 
