@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 
+import numpy as np
+
+from ci.sensitivity.journal import Journal, Key
 from ci.sensitivity.records import ArrayTrial
 from ci.sensitivity.trials import Bench
 from consistency.faults import mutated, mutations
@@ -13,7 +17,7 @@ from consistency.faults import mutated, mutations
 LAYERS = 4
 
 
-def array_trials(bench: Bench, choice: random.Random) -> Iterator[ArrayTrial]:
+def array_trials(bench: Bench, choice: random.Random, journal: Journal) -> Iterator[ArrayTrial]:
     """Each kind at some layers of the first input."""
     golden = bench.goldens[0]
     names = [layer.id for layer in golden.graph]
@@ -23,12 +27,17 @@ def array_trials(bench: Bench, choice: random.Random) -> Iterator[ArrayTrial]:
             changed = mutated(kind, golden.tensors[name])
             if changed is None:
                 continue
-            got = {name: changed}
-            ours = {judge: golden.ours(got, profile) for judge, profile in bench.profiles.items()}
-            failed = {judge: bool(finding.failing) for judge, finding in ours.items()}
-            failed |= {judge: bool(golden.peer(got, deviates).failing) for judge, deviates in bench.peers.items()}
-            verdict = next(iter(ours.values())).verdicts[name]
-            yield ArrayTrial(bench.subject, kind, name, failed, "" if verdict.status == "fail" else verdict.reason)
+            key = Key("array", bench.subject, kind=kind, layer=name)
+            yield journal.array(key, partial(_judged, bench, kind, name, changed))
             done += 1
             if done == LAYERS:
                 break
+
+
+def _judged(bench: Bench, kind: str, name: str, changed: np.ndarray) -> ArrayTrial:
+    golden, got = bench.goldens[0], {name: changed}
+    ours = {judge: golden.ours(got, profile) for judge, profile in bench.profiles.items()}
+    failed = {judge: bool(finding.failing) for judge, finding in ours.items()}
+    failed |= {judge: bool(golden.peer(got, deviates).failing) for judge, deviates in bench.peers.items()}
+    verdict = next(iter(ours.values())).verdicts[name]
+    return ArrayTrial(bench.subject, kind, name, failed, "" if verdict.status == "fail" else verdict.reason)

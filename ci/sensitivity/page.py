@@ -19,7 +19,8 @@ HEAD = """# Sensitivity
 
 How much `lockstep compare` sees, and how often it cries wolf. `make sensitivity` breaks models on purpose, runs them,
 runs healthy engines beside them, and writes this page; nothing here is written by hand. `lockstep faults run --quick`
-is the same in small and writes nothing.
+is the same in small and writes no page. Finished trials are kept in `build/faults`: a run that was interrupted goes on
+with those of the same seed and sources (`--fresh` makes them again), and a page is made of one complete run.
 """
 
 METHOD = """## How it is measured

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import onnx
 
 from ci.sensitivity.arrays import array_trials
 from ci.sensitivity.engines import GOLDEN, Engine, Refrt, healthy, host_refrt, runs
+from ci.sensitivity.journal import Journal, Key, versions
 from ci.sensitivity.judges import Reference, peers
 from ci.sensitivity.records import ArrayTrial, Pilot, Trial
 from ci.sensitivity.subjects import SUBJECTS, Content, Subject, fetch
 from ci.sensitivity.trials import OURS, Bench
 from engine.models.graph import read_model
 from engine.models.mutate import valid_targets
-from engine.runtimes import onnxruntime as runtime
 from farm import kernel
 
 Say = Callable[[str], None]
@@ -27,9 +27,12 @@ Say = Callable[[str], None]
 QUICK = (("voice-frame", "voice"), 1, 1)
 
 
-def run_pilot(root: Path, seed: int, say: Say, *, quick: bool = False) -> Pilot:
-    """Break and run everything; minutes, or seconds when ``quick``. ``root`` holds the engines' manifests."""
-    begun = time.monotonic()
+def run_pilot(root: Path, seed: int, say: Say, *, quick: bool = False, journal: Journal | None = None) -> Pilot:
+    """Break and run everything; minutes, or seconds when ``quick``. ``root`` holds the engines' manifests.
+
+    Trials that ``journal`` has are not made again, and those that are made go into it.
+    """
+    journal = journal or Journal()
     kernel.install()
     subjects = _quick(SUBJECTS) if quick else SUBJECTS
     models, content = fetch(subjects, say)
@@ -40,9 +43,10 @@ def run_pilot(root: Path, seed: int, say: Say, *, quick: bool = False) -> Pilot:
     arrays: list[ArrayTrial] = []
     for subject in subjects:
         bench = _bench(subject, read_model(models[subject.name]), content, judges)
-        benign += _benign(bench, builds, say, quick=quick)
-        mutants += _mutants(bench, subject, builds[0], random.Random(f"{seed}/{subject.name}"), say)  # noqa: S311
-        arrays += array_trials(bench, random.Random(f"{seed}/{subject.name}/arrays"))  # noqa: S311 - a choice, no secret
+        benign += _benign(bench, builds, say, journal, quick=quick)
+        choice = random.Random(f"{seed}/{subject.name}")  # noqa: S311 - a choice, no secret
+        mutants += _mutants(bench, subject, builds[0], choice, say, journal)
+        arrays += array_trials(bench, random.Random(f"{seed}/{subject.name}/arrays"), journal)  # noqa: S311
     return Pilot(
         seed=seed,
         quick=quick,
@@ -53,8 +57,8 @@ def run_pilot(root: Path, seed: int, say: Say, *, quick: bool = False) -> Pilot:
         floors={
             subject.name: max(trial.change for trial in benign if trial.subject == subject.name) for subject in subjects
         },
-        versions=_versions(),
-        seconds=time.monotonic() - begun,
+        versions=versions(),
+        seconds=journal.seconds,
     )
 
 
@@ -73,15 +77,18 @@ def _bench(subject: Subject, model: onnx.ModelProto, content: Content, judges: d
     return Bench(subject.name, model, inputs, goldens, {OURS: "fp32"}, judges)
 
 
-def _benign(bench: Bench, builds: Sequence[Refrt], say: Say, *, quick: bool) -> Iterator[Trial]:
+def _benign(bench: Bench, builds: Sequence[Refrt], say: Say, journal: Journal, *, quick: bool) -> Iterator[Trial]:
     engines: tuple[Engine, ...] = healthy(bench.model, bench.inputs[0], builds)
     for engine in engines[::3] if quick else engines:
-        say(f"{bench.subject}: {engine.name}")
-        for place in range(len(bench.inputs)):
-            yield bench.benign(engine, place)
+        keys = [Key("benign", bench.subject, engine.name, place) for place in range(len(bench.inputs))]
+        say(f"{bench.subject}: {engine.name}{journal.said(keys)}")
+        for key in keys:
+            yield journal.trial(key, partial(bench.benign, engine, key.input))
 
 
-def _mutants(bench: Bench, subject: Subject, refrt: Refrt, choice: random.Random, say: Say) -> Iterator[Trial]:
+def _mutants(
+    bench: Bench, subject: Subject, refrt: Refrt, choice: random.Random, say: Say, journal: Journal
+) -> Iterator[Trial]:
     plan: list[tuple[Engine, int]] = [(GOLDEN, subject.mutants)]
     if subject.refrt_mutants and runs(refrt, bench.model, bench.inputs[0]):
         plan.append((refrt, subject.refrt_mutants))
@@ -89,16 +96,10 @@ def _mutants(bench: Bench, subject: Subject, refrt: Refrt, choice: random.Random
     for engine, wanted in plan:
         for kind, layers in targets.items():
             chosen = sorted(choice.sample(layers, min(wanted, len(layers))), key=layers.index)
-            say(f"{subject.name}: {len(chosen)} × {kind} in {engine.name}")
-            for number, layer in enumerate(chosen):
-                yield bench.mutant(engine, number % len(bench.inputs), kind, layer)
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - read once a pilot
-
-    found = {"ONNX Runtime": runtime.version(), "numpy": version("numpy")}
-    try:
-        return found | {"Polygraphy": version("polygraphy")}
-    except PackageNotFoundError:
-        return found
+            keys = [
+                Key("mutant", subject.name, engine.name, number % len(bench.inputs), kind, layer)
+                for number, layer in enumerate(chosen)
+            ]
+            say(f"{subject.name}: {len(chosen)} × {kind} in {engine.name}{journal.said(keys)}")
+            for key in keys:
+                yield journal.trial(key, partial(bench.mutant, engine, key.input, kind, key.layer))

@@ -21,11 +21,6 @@ from engine.models.mutate import kinds
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def pilot() -> Pilot:
-    return run_pilot(ROOT, 3, lambda line: None, quick=True)
-
-
 def test_faults_are_found_at_their_layer_and_healthy_engines_are_not_blamed(pilot: Pilot) -> None:
     counted = [trial for trial in pilot.mutants if pilot.effective(trial)]
     missed = [(trial.engine, trial.kind, trial.layer, trial.note) for trial in counted if not trial.exact[OURS]]
@@ -67,12 +62,6 @@ def test_the_trials_are_strict_json(pilot: Pilot) -> None:
     lost = [trial for trial in json.loads(text)["mutants"] if trial["change"] is None]
     assert lost
     assert "nan" in {trial["kind"] for trial in lost}
-
-
-def test_the_same_seed_breaks_the_same_layers(pilot: Pilot) -> None:
-    again = run_pilot(ROOT, 3, lambda line: None, quick=True)
-    keys = [(trial.engine, trial.kind, trial.layer, trial.change, trial.failed) for trial in pilot.mutants]
-    assert [(trial.engine, trial.kind, trial.layer, trial.change, trial.failed) for trial in again.mutants] == keys
 
 
 def test_the_page_of_the_repository_lists_the_faults_of_the_code() -> None:
