@@ -183,6 +183,15 @@ def _batch_normalization(source: _Source) -> LoweredNode:
     return replace(source.lowered([source.node.input[0], *names]), constants=dict(zip(names, values, strict=True)))
 
 
+def _cast(source: _Source) -> LoweredNode:
+    types = [source.graph.types[name].dtype for name in (source.node.input[0], source.node.output[0])]
+    if types[0] not in ("uint8", "int8", "int32") or types[1] != "float32":
+        raise UnsupportedError(
+            f"{describe(source.node)}: from {types[0]} to {types[1]}; refrt takes uint8, int8 and int32 to float32"
+        )
+    return source.lowered()
+
+
 def _hard_sigmoid(source: _Source) -> LoweredNode:
     return source.lowered(alpha=[source.number("alpha", 0.2)], beta=[source.number("beta", 0.5)])
 
@@ -292,8 +301,10 @@ def _dequantize_linear(source: _Source) -> LoweredNode:
 LOWERINGS: dict[str, Callable[[_Source], LoweredNode]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Relu", "HardSwish", "Sigmoid", "Sqrt"), _plain),
     **dict.fromkeys(("GlobalAveragePool", "MatMul"), _plain),
+    **dict.fromkeys(("DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"), _plain),
     **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"), _view),
     "BatchNormalization": _batch_normalization,
+    "Cast": _cast,
     "Concat": _concat,
     "Conv": _conv,
     "DequantizeLinear": _dequantize_linear,
@@ -308,7 +319,7 @@ LOWERINGS: dict[str, Callable[[_Source], LoweredNode]] = {
     "Transpose": _transpose,
 }
 
-#: Operators that move elements of any type, or change it.
+#: Operators that move elements of any type, change it, or compute in integers.
 TYPELESS = frozenset(
     {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout", "Concat", "Pad", "Slice", "Transpose"}
-) | {"QuantizeLinear", "DequantizeLinear"}
+) | {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"}

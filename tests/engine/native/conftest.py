@@ -53,9 +53,10 @@ class Refrt:
 
     program: Path
     folder: Path
+    prefix: tuple[str, ...] = ()  # an emulator and its words
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [str(self.program), *arguments]
+        command = [*self.prefix, str(self.program), *arguments]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
 
     def tensor_file(self, name: str, array: np.ndarray) -> TensorFile:
@@ -84,10 +85,10 @@ class Refrt:
         return Answer(parse_result((self.folder / "out" / "result.json").read_bytes()), self.folder / "out")
 
 
-def build_host(name: str, flavour: str) -> Path:
+def build_host(name: str, flavour: str, abi: str = ABI) -> Path:
     command = ("{python}", "-m", "engine.native.build", "--abi", "{abi}", "--flavour", flavour, "--out", "{out}")
-    spec = BuildSpec(command, ("engine/native/**",))
-    bundle = build_bundle(name, ABI, ["refrt"], spec, ROOT, cache=cache_root(), python=sys.executable)
+    spec = BuildSpec(command, ("engine/native/**", "setup/packages.yaml"))
+    bundle = build_bundle(name, abi, ["refrt"], spec, ROOT, cache=cache_root(), python=sys.executable)
     return bundle.root / "refrt"
 
 
