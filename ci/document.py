@@ -17,6 +17,8 @@ from farm.jobs import AttemptView, JobView
 
 #: Layers of one case whose distances from every referee are listed; all are counted.
 MOST_OPINIONS = 20
+#: Layers of one case that vary from run to run and are listed with their noise; all are counted.
+MOST_NOISY = 20
 _WORST_FIELDS = ("layer", "metric", "measured", "bound", "would_pass")
 
 
@@ -94,9 +96,20 @@ def case_entry(outcome: CaseOutcome) -> dict[str, Any]:
 
 def _itself(outcome: CaseOutcome) -> dict[str, Any]:
     """What the device gave when it was compared with itself, and what else is worth a remark; absent when nothing."""
-    again, remarks = outcome.answer.get("again"), outcome.verdict.remarks
-    told = {"runs": len(again), "noise": outcome.answer.get("noise", {})} if again else None
-    return {name: value for name, value in (("itself", told), ("remarks", list(remarks))) if value}
+    again, inner = outcome.answer.get("again", ()), outcome.verdict.inner
+    told: dict[str, Any] = {"runs": len(again), "noise": outcome.answer.get("noise", {})}
+    if inner.runs > 1:
+        floors = list(inner.floors.items())[:MOST_NOISY]
+        apart = {name: dataclasses.asdict(floor) if floor else None for name, floor in floors}
+        told["layers"] = {
+            "runs": inner.runs,
+            "varying": len(inner.floors),
+            "first": list(inner.first)[:MOST_NOISY],
+            "noise": apart,
+        }
+    compared = told if again or inner.runs > 1 else None
+    remarks = list(outcome.verdict.remarks)
+    return {name: value for name, value in (("itself", compared), ("remarks", remarks)) if value}
 
 
 def _second_referee(verdict: CaseVerdict) -> dict[str, Any]:

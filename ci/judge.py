@@ -30,7 +30,7 @@ from consistency.verdict import judge_case, not_run
 from engine.contract.errors import RunnerNonsense
 from engine.contract.trace import Trace
 from engine.models.tasks import check_tasks
-from farm.evidence import direct_layers, layers_alone, observed_layers, observed_outputs
+from farm.evidence import direct_layers, layer_runs, layers_alone, observed_layers, observed_outputs
 from farm.inventory import Device
 from farm.jobs import JobError, JobView, Role, RunSummary
 from farm.outputs import output_array
@@ -166,7 +166,8 @@ class Judge:
         expectation: Expectation | None,
         tasks: tuple[TaskResult, ...],
     ) -> CaseVerdict:
-        outputs = observed_outputs(answer)
+        outputs, observed = observed_outputs(answer), observed_layers(answer)
+        varying, ran = layer_runs(answer, observed) if self.level else ({}, 1)
         evidence = CaseEvidence(
             case=prepared.case.id,
             device=device.name,
@@ -175,7 +176,7 @@ class Judge:
             reference=self.matrix.references[prepared.case.id],
             outputs=outputs,
             plain_runs=_plain_runs(answer, outputs),
-            observed=observed_layers(answer),
+            observed=observed,
             instrumented_outputs=_instrumented(answer),
             base=base,
             expectation=expectation,
@@ -184,6 +185,8 @@ class Judge:
             alone=layers_alone(answer),
             direct=direct_layers(answer),
             noise=answer.get("noise", {}),
+            layer_runs=varying,
+            layers_ran=ran,
         )
         verdict = judge_case(evidence)
         if verdict.status != "fail":

@@ -29,6 +29,7 @@ from ci.plan import EngineUnderTest, Matrix
 from ci.prepare import PreparedCase
 from consistency.chips import bit_identity, compare_fleet, of_unlike_precision
 from consistency.gate import gate_outcome
+from consistency.noise import chip_noise
 from consistency.records import GateCase, GateOutcome
 from consistency.thresholds import profile
 from farm.inventory import Device, load_fleet
@@ -107,9 +108,13 @@ class RunFolder:
                 for entry in answered
             }
             rules = profile(self.matrix.profile or prepared.case.profile)
-            noise = {entry.device.name: entry.answer.get("noise", {}) for entry in answered}
             tensors = OutputTensors(answered, (prepared.golden, self.matrix.canonical.get(prepared.case.id)))
             reference = self.matrix.references[prepared.case.id]
+            names = [layer.id for layer in reference]
+            noise = {
+                entry.device.name: chip_noise(entry.answer.get("noise", {}), entry.verdict.inner, names)
+                for entry in answered
+            }
             compared = compare_fleet(seen, reference, rules, noise, tensors.apart)
             ran = {entry.device.name: str(entry.answer["effective"]["precision"]) for entry in answered}
             for (a, b), found in compared.items():

@@ -14,21 +14,20 @@ from itertools import combinations
 from consistency import words
 from consistency.localise import first_deviating, frontier_of, topological
 from consistency.matching import Match, match
+from consistency.noise import QUIET, Noise, pair_floor
 from consistency.pairing import pair
 from consistency.records import (
     BitGroup,
     BitIdentity,
     ChipLayer,
     ChipPairVerdict,
+    Floor,
     ObservedLayer,
     ReferenceLayer,
     Stats,
     Worst,
 )
 from consistency.thresholds import Bounds, Profile, judge
-
-Noise = Mapping[str, float]
-"""Layer → how far apart the chip's own runs of it are; empty for a chip that repeats itself."""
 
 Apart = Callable[[str, str, str], Stats | None]
 """Two chips and a layer → the second's tensor measured against the first's; ``None`` where one is not at hand."""
@@ -115,7 +114,7 @@ def _compare(
     layers = []
     for layer in order:
         if layer.id in a and layer.id in b:
-            floor = _floor(layer.id, noise)
+            floor = pair_floor(layer.id, noise)
             found = _chip_layer(layer, a[layer.id], b[layer.id], bounds[layer.id], profile, floor)
             layers.append(_settled(found, bounds[layer.id], floor, apart) if found.status == "needs_tensors" else found)
     equal = [layer for layer in layers if layer.status == "identical"]
@@ -175,7 +174,7 @@ def _chip_layer(
     b: tuple[ObservedLayer, Match],
     bounds: Bounds | None,
     profile: Profile,
-    floor: float | None,
+    floor: Floor | None,
 ) -> ChipLayer:
     (a_seen, a_match), (b_seen, b_match) = a, b
     if a_seen.digest == b_seen.digest and a_seen.dtype == b_seen.dtype and a_seen.shape == b_seen.shape:
@@ -191,11 +190,11 @@ def _chip_layer(
         return ChipLayer(reference.id, "needs_tensors", None, bounds.max_abs, "statistics of one side are not known")
     if a_stats.nonfinite_mismatch or b_stats.nonfinite_mismatch:
         return ChipLayer(reference.id, "needs_tensors", None, bounds.max_abs, "non-finite values at unknown places")
-    return _not_finer(_triangle(reference.id, a_stats, b_stats, bounds), a_stats, b_stats, bounds, floor)
+    return _triangle(reference.id, a_stats, b_stats, bounds, floor)
 
 
 def _settled(
-    found: ChipLayer, bounds: Bounds | None, floor: float | None, apart: Callable[[str], Stats | None]
+    found: ChipLayer, bounds: Bounds | None, floor: Floor | None, apart: Callable[[str], Stats | None]
 ) -> ChipLayer:
     """A layer that statistics leave open, by its tensors where they are at hand."""
     stats = apart(found.id) if bounds is not None else None
@@ -205,33 +204,19 @@ def _settled(
     failed = next((outcome for outcome in judge(stats, bounds) if not outcome.passed), None)
     if failed is None:
         return replace(found, status="pass", difference=stats.max_abs, reason=told)
-    if failed.metric == "max_abs" and floor is not None and stats.max_abs <= floor:
-        reason = f"{told}, within own noise ({words.number(floor)})"
-        return replace(found, status="pass", difference=stats.max_abs, reason=reason)
     if floor is None:
         return found
+    if failed.metric == "max_abs" and stats.max_abs <= floor.least:
+        reason = f"{told}, within own noise ({words.number(floor.least)})"
+        return replace(found, status="pass", difference=stats.max_abs, reason=reason)
+    if failed.metric == "max_abs" and stats.max_abs <= floor.most:
+        return replace(found, difference=stats.max_abs, reason=f"{told}, {_between(floor)}")
     return replace(found, status="fail", difference=stats.max_abs, reason=told)
 
 
-def _floor(name: str, noise: tuple[Noise, Noise]) -> float | None:
-    """How far apart two chips may be for their own noise alone; ``None`` where one varies by nobody knows how much."""
-    noisy = [own for own in noise if own]
-    return sum(own[name] for own in noisy) if all(name in own for own in noisy) else None
-
-
-def _not_finer(found: ChipLayer, a: Stats, b: Stats, bounds: Bounds, floor: float | None) -> ChipLayer:
-    """A verdict no finer than what the chips differ from themselves."""
-    if found.status == "pass" or floor == 0.0:
-        return found
-    if floor is None:
-        unknown = "one chip does not repeat itself, and how far it varies here is not known"
-        return replace(found, status="needs_tensors", reason=f"{found.reason}; {unknown}")
-    least, most = abs(a.max_abs - b.max_abs), a.max_abs + b.max_abs
-    status = _within(least, most, max(floor, bounds.max_abs))
-    if status != "pass":
-        return replace(found, status=status) if found.status == "fail" else found
-    reason = f"at most {words.number(most)} apart, within own noise ({words.number(floor)})"
-    return replace(found, status="pass", difference=most, reason=reason)
+def _between(floor: Floor) -> str:
+    """What is known of a noise that was measured by statistics."""
+    return f"own noise is known to lie between {words.number(floor.least)} and {words.number(floor.most)}"
 
 
 def _unlike(
@@ -251,25 +236,39 @@ def _unlike(
     return "the digests differ" if profile.bitexact else None
 
 
-def _within(least: float, most: float, bound: float) -> str:
-    """What is known of a number that lies between ``least`` and ``most``."""
+def _within(least: float, most: float, bound: float, beyond: float | None = None) -> str:
+    """What is known of a number between ``least`` and ``most``, whose bound lies between ``bound`` and ``beyond``."""
     if most <= bound:
         return "pass"
-    return "fail" if least > bound else "needs_tensors"
+    return "fail" if least > max(bound, beyond or 0.0) else "needs_tensors"
 
 
-def _triangle(name: str, a: Stats, b: Stats, bounds: Bounds) -> ChipLayer:
-    """Settle by interval where possible; integers also by how many elements can differ."""
+def _triangle(name: str, a: Stats, b: Stats, bounds: Bounds, floor: Floor | None) -> ChipLayer:
+    """Settle by interval where possible, no finer than the chips differ from themselves.
+
+    Integers also by how many elements can differ, which own noise excuses only where it explains every difference.
+    """
     least, most = abs(a.max_abs - b.max_abs), a.max_abs + b.max_abs
-    verdicts = [_within(least, most, bounds.max_abs)]
-    if bounds.max_differing is not None and a.count:
+    own = floor or QUIET
+    bound, beyond = max(bounds.max_abs, own.least), max(bounds.max_abs, own.most)
+    verdicts = [_within(least, most, bound, beyond)]
+    if bounds.max_differing is not None and a.count and not 0 < most <= own.least:
         fewest, many = abs(a.differing - b.differing), min(a.differing + b.differing, a.count)
         verdicts.append(_within(fewest, many, bounds.max_differing * a.count))
     status = "fail" if "fail" in verdicts else "needs_tensors" if "needs_tensors" in verdicts else "pass"
     # What the numbers prove: a failure by at least, anything else by at most.
     shown = least if status == "fail" else most
-    word = "at least" if status == "fail" else "at most"
-    return ChipLayer(name, status, shown, bounds.max_abs, f"{word} {words.number(shown)} apart")
+    reason = f"{'at least' if status == 'fail' else 'at most'} {words.number(shown)} apart"
+    if floor is None and status != "pass":
+        status, reason = (
+            "needs_tensors",
+            f"{reason}; one chip does not repeat itself, and how far it varies here is not known",
+        )
+    elif status == "pass" and most > bounds.max_abs:
+        reason = f"{reason}, within own noise ({words.number(own.least)})"
+    elif status == "needs_tensors" and beyond > bound:
+        reason = f"{reason}, {_between(own)}"
+    return ChipLayer(name, status, shown, bounds.max_abs, reason)
 
 
 def _pair_status(layers: Sequence[ChipLayer], failing: Sequence[ChipLayer], open_ids: Sequence[str]) -> str:

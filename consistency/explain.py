@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from consistency import words
-from consistency.records import CaseStatus, Coverage, ExpectationOutcome, LayerVerdict, SecondOpinion, TaskResult
+from consistency.records import (
+    CaseStatus,
+    Coverage,
+    ExpectationOutcome,
+    LayerRepeats,
+    LayerVerdict,
+    SecondOpinion,
+    TaskResult,
+)
 from consistency.repeats import Repeats
 
 
@@ -16,7 +24,7 @@ class Findings:
 
     ``first`` first deviating layers · ``layers_gate`` instrumented layers may fail the case · ``observer``
     dumping the layers changed the outputs · ``direct`` layers also seen without changing them, ``None`` when nobody
-    tried.
+    tried · ``inner`` how the layers agree with themselves.
     """
 
     outputs: tuple[LayerVerdict, ...]
@@ -29,6 +37,16 @@ class Findings:
     coverage: Coverage
     direct: frozenset[str] | None = None
     opinion: SecondOpinion | None = None
+    inner: LayerRepeats = field(default_factory=LayerRepeats)
+
+    @property
+    def comes_and_goes(self) -> bool:
+        """A layer is beyond its bounds in some runs only, and nothing else fails."""
+        others = any(layer.id not in self.inner.mixed for layer in self.gating)
+        wrong = any(out.status in ("fail", "missing") for out in self.outputs) or any(
+            task.status == "fail" for task in self.tasks
+        )
+        return self.layers_gate and self.inner.state == "beyond" and not others and not wrong
 
     @property
     def deciding(self) -> tuple[LayerVerdict, ...]:
@@ -67,6 +85,8 @@ def explain(
         parts.append(expectation.explanation)
     if findings.repeats.state in ("first_run", "beyond", "unknown"):
         parts.append(findings.repeats.explanation)
+    if status == "flaky":
+        parts.append(findings.inner.explanation)
     if status == "flaky" and earlier:
         parts.append(f"earlier attempts gave {', '.join(earlier)}")
     failures = _failures(findings)

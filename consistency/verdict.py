@@ -18,6 +18,7 @@ from consistency.changes import summarise_changes
 from consistency.expectation import apply_expectation
 from consistency.explain import Findings, explain
 from consistency.judge_layers import JudgedLayers, coverage, judge_layers, judge_outputs
+from consistency.layer_repeats import assess_layer_repeats
 from consistency.records import (
     NOTE_BASE_FAILS_TOO,
     NOTE_CHANGED,
@@ -69,6 +70,7 @@ def judge_case(evidence: CaseEvidence) -> CaseVerdict:
         tasks=evidence.tasks,
         coverage=coverage(layers.layers),
         direct=evidence.direct,
+        inner=assess_layer_repeats(rules, evidence.reference, evidence.layer_runs, evidence.layers_ran),
     )
     if evidence.witnesses is not None:
         opinion = second_opinion(rules, evidence.reference, findings.deciding, evidence.witnesses)
@@ -149,6 +151,8 @@ def _combine(evidence: CaseEvidence, findings: Findings, judged: JudgedLayers) -
     if status == "fail" and findings.golden_suspect and not overdue:
         status = "inconclusive"
     status = _with_repeats(status, findings.repeats)
+    if status in ("pass", "fail", "not_compared") and findings.comes_and_goes:
+        status = "flaky"
     if status == "pass" and any(earlier in _BROKEN for earlier in evidence.earlier):
         status = "flaky"
     if status == "fail" and "pass" in evidence.earlier:
@@ -175,6 +179,7 @@ def _combine(evidence: CaseEvidence, findings: Findings, judged: JudgedLayers) -
         extra_layers=judged.pairing.extra,
         remarks=_remarks(findings, judged),
         opinion=findings.opinion,
+        inner=findings.inner,
     )
 
 
@@ -236,7 +241,7 @@ def _notes(
     differs = bool(changed.layers_changed or changed.outputs_changed) and not known
     notes = [
         (NOTE_CHANGED, status == "pass" and differs),
-        (NOTE_NONDETERMINISTIC, findings.repeats.state != "same"),
+        (NOTE_NONDETERMINISTIC, findings.repeats.state != "same" or bool(findings.inner.floors)),
         (NOTE_OBSERVER_EFFECT, findings.observer),
         (NOTE_BASE_FAILS_TOO, base_too),
         (NOTE_GOLDEN_SUSPECT, findings.golden_suspect),
@@ -288,6 +293,8 @@ def _remarks(findings: Findings, judged: JudgedLayers) -> tuple[str, ...]:
         remarks.append(_how_layers_were_seen(findings))
     if findings.repeats.explanation:
         remarks.append(findings.repeats.explanation)
+    if findings.inner.explanation:
+        remarks.append(findings.inner.explanation)
     if judged.pairing.extra:
         remarks.append(f"{len(judged.pairing.extra)} reported layers are not in the model and were not compared")
     noted = [layer for layer in findings.layers if layer.status == "pass" and layer.reason]

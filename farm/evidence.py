@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from consistency.records import NonFinite, ObservedLayer, ReferenceLayer, Scale, Stats
+from consistency.records import LayerRuns, NonFinite, ObservedLayer, ReferenceLayer, Scale, Stats
 from engine.contract.trace import Trace, TraceLayer
 
 _ALL_FINITE = NonFinite()
@@ -51,6 +52,27 @@ def observed_layers(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:
 def layers_alone(answer: Mapping[str, Any]) -> tuple[ObservedLayer, ...]:
     """The layers that ran alone on the golden's inputs; empty in answers that have none."""
     return _layers(answer.get("alone", ()))
+
+
+def layer_runs(answer: Mapping[str, Any], layers: Iterable[ObservedLayer]) -> tuple[dict[str, LayerRuns], int]:
+    """The layers that were not the same in every run, by id, and how often the layers ran.
+
+    ``layers`` are the observed ones: a run of a layer differs from its record in what it held.
+    """
+    told = answer.get("layers_again", {"runs": 1, "varying": {}})
+    known = {layer.id: layer for layer in layers}
+    found = {}
+    for name, entry in told["varying"].items():
+        if name in known:
+            shown = {digest: _held(known[name], digest, values) for digest, values in entry["shown"].items()}
+            found[name] = LayerRuns(tuple(entry["digests"]), shown, tuple(entry["on_one"]), entry["width"])
+    return found, told["runs"]
+
+
+def _held(layer: ObservedLayer, digest: str, values: Mapping[str, Any]) -> ObservedLayer:
+    stats = Stats(**values["stats"]) if values["stats"] else None
+    span = layer.constant_span if digest == layer.digest else None
+    return replace(layer, digest=digest, stats=stats, nonfinite=NonFinite(**values["nonfinite"]), constant_span=span)
 
 
 def stats_by_canonical(answer: Mapping[str, Any]) -> dict[tuple[str, str], Stats]:

@@ -31,15 +31,14 @@ from farm.config import validate
 from farm.evidence import observed_layers, observed_outputs, reference_layers
 from farm.floors import know_text
 from farm.interrupt import interruptible
-from farm.outputs import alike, as_array, output_array
+from farm.layersagain import LayersAgain
+from farm.outputs import MAX_TENSOR_BYTES, alike, as_array, output_array
 from farm.runnercall import RunnerCall, golden_tensor, job_name, make_agent, tensor_blob
 from farm.selffirst import SelfFirst, is_proved
 from farm.sharing import load_trace, localise
 from farm.store.blobs import BlobStore
 from farm.surroundings import Surroundings
 
-#: Largest single tensor that is fetched from a device.
-MAX_TENSOR_BYTES = 1 << 30
 #: What the farm adds to a job's spec.
 _FROM_THE_FARM = ("job", "attempt", "token")
 
@@ -75,6 +74,7 @@ class Measurement:
         self.expected = self._expected()
         self.sent: set[str] = set()
         self.budget = Budget(0.0)
+        self.shown: list[Result] = []
         kernel.install()
 
     def run(self) -> dict[str, Any]:
@@ -84,20 +84,21 @@ class Measurement:
         outputs = self._outputs(result)
         traffic = self.call.agent.traffic
         self.budget = Budget.of(self.golden, traffic.to_device + traffic.from_device)
+        self.shown = [result]
         again = self._against_itself(result, request, outputs)
         layers = self._with_stats(result, outputs)
         if self.job.role != "head" or self.job.bundle.level < 1:
             return self._answer(result, layers, outputs) | again
+        again |= LayersAgain(
+            self.call, request, self.golden, self._golden_file, self._host_stats, self.budget, self.sent, self.shown
+        ).look(layers, lambda: self._sound(result, outputs), outputs_vary=bool(again.get("noise")))
         closer = Closer(self.call, self.golden, self.canonical, request, self._golden_file, self.budget, self.sent)
         layers, more = closer.look(result, layers, outputs)
         return self._answer(result, layers, outputs) | again | more
 
     def _against_itself(self, result: Result, request: Request, outputs: list[dict[str, Any]]) -> dict[str, Any]:
         """The device's further runs of its own (see ``farm.selffirst``), unless its outputs are wrong already."""
-        if self.job.role != "head" or is_proved(result, self.expected):
-            return {}
-        reference = reference_layers(self.golden, self.canonical)
-        if wrong_outputs(self.job.profile, reference, self._observed_outputs(result, outputs)):
+        if self.job.role != "head" or is_proved(result, self.expected) or not self._sound(result, outputs):
             return {}
         golden = self.golden.by_id()
 
@@ -112,6 +113,11 @@ class Measurement:
         arrays = {record["name"]: output_array(record, (self.golden, self.canonical)) for record in outputs}
         first = {name: array for name, array in arrays.items() if array is not None}
         return SelfFirst(self.call, request, fetch, judged).look(result, first)
+
+    def _sound(self, result: Result, outputs: list[dict[str, Any]]) -> bool:
+        """Whether no output is beyond its bounds: if one is, another job confirms it."""
+        reference = reference_layers(self.golden, self.canonical)
+        return not wrong_outputs(self.job.profile, reference, self._observed_outputs(result, outputs))
 
     def _expected(self) -> dict[str, tuple[str, ...]]:
         digests = {layer.id: [layer.digest] for layer in self.golden.layers}
@@ -215,6 +221,7 @@ class Measurement:
             golden={layer: tensor for layer, (tensor, _) in wanted.items()},
         )
         again = self.call.call(request)
+        self.shown.append(again)
         measured = self._merge(replace(result, layers=layers), again, unknown)
         missing = [layer for layer in measured if layer.id in unknown and layer.stats is None]
         return self._measure_here(measured, missing, unknown, request) if missing else measured
@@ -247,6 +254,7 @@ class Measurement:
     ) -> tuple[LayerRecord, ...]:
         """A runner that gives no statistics is asked for the tensors, and the host measures."""
         kept = self.call.call(replace(request, golden={}, keep=tuple(layer.id for layer in missing)))
+        self.shown.append(kept)
         found = {layer.id: layer for layer in kept.layers if layer.tensor}
         stats: dict[str, RawStats] = {}
         for layer in missing:

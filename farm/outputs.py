@@ -13,6 +13,9 @@ from engine.contract.result import LayerRecord, OutputRecord
 from engine.contract.trace import Trace, TraceLayer
 from farm.store.blobs import BlobStore
 
+#: Largest single tensor that is fetched from a device.
+MAX_TENSOR_BYTES = 1 << 30
+
 
 def as_array(output: OutputRecord, data: bytes) -> np.ndarray:
     """The output as an array; a runner whose bytes do not fit its own shape talks nonsense."""

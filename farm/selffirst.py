@@ -37,6 +37,7 @@ class Spread:
 
     low: np.ndarray
     high: np.ndarray
+    runs: int = 1
 
     @classmethod
     def of(cls, values: np.ndarray) -> Spread:
@@ -46,6 +47,7 @@ class Spread:
 
     def add(self, values: np.ndarray) -> None:
         """One more run; values that are no number are counted elsewhere."""
+        self.runs += 1
         if values.shape == self.low.shape:
             np.fmin(self.low, values, out=self.low, casting="unsafe")
             np.fmax(self.high, values, out=self.high, casting="unsafe")

@@ -35,6 +35,7 @@ from consistency.records.names import (
 )
 from consistency.records.quantisation import Column, Quantisation
 from consistency.records.referee import LayerOpinion, SecondOpinion, Witnesses
+from consistency.records.repeats import Floor, LayerRepeats, LayerRuns
 from consistency.records.verdict import (
     AloneVerdict,
     CaseVerdict,
@@ -70,9 +71,12 @@ __all__ = [
     "Coverage",
     "Expectation",
     "ExpectationOutcome",
+    "Floor",
     "GateCase",
     "GateOutcome",
     "LayerOpinion",
+    "LayerRepeats",
+    "LayerRuns",
     "LayerStatus",
     "LayerVerdict",
     "Matched",

@@ -8,6 +8,7 @@ from consistency.records.capture import NonFinite, ObservedLayer, TaskResult
 from consistency.records.expectation import ExpectationOutcome
 from consistency.records.names import CaseStatus, LayerStatus, Matched
 from consistency.records.referee import SecondOpinion
+from consistency.records.repeats import LayerRepeats
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ class ChangeSummary:
 class CaseVerdict:
     """The verdict of one case on one device. ``outputs`` judge the plain pass, ``layers`` the instrumented one.
 
-    ``opinion`` is what the other referees say of a failure that canonical shares.
+    ``opinion`` is what the other referees say of a failure that canonical shares, ``inner`` how the layers agree with
+    themselves from run to run.
     """
 
     case: str
@@ -153,3 +155,4 @@ class CaseVerdict:
     extra_layers: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     opinion: SecondOpinion | None = None
+    inner: LayerRepeats = field(default_factory=LayerRepeats)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ci.document import MOST_OPINIONS, case_entry, coverage, traffic
-from consistency.records import Column, LayerOpinion, Quantisation, SecondOpinion
+from ci.document import MOST_NOISY, MOST_OPINIONS, case_entry, coverage, traffic
+from consistency.records import Column, Floor, LayerOpinion, LayerRepeats, Quantisation, SecondOpinion
 
 
 def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespace:
@@ -20,6 +20,7 @@ def outcome(device: str, answer: dict | None, paired: int = 2) -> SimpleNamespac
         expectation=None,
         profile="fp32",
         opinion=None,
+        inner=LayerRepeats(),
     )
     return SimpleNamespace(
         prepared=SimpleNamespace(
@@ -87,6 +88,19 @@ def test_the_second_referee_is_told_where_it_was_asked_and_its_layers_are_counte
     assert (told["status"], told["evaluator"], told["reason"]) == ("golden_suspect", "the evaluator", "why")
     assert (told["total"], len(told["layers"])) == (MOST_OPINIONS + 5, MOST_OPINIONS)
     assert told["layers"][0]["evaluator"] is None
+
+
+def test_layers_against_themselves_are_told_once_they_ran_twice() -> None:
+    one = outcome("a", None)
+    assert "itself" not in case_entry(one)
+    one.verdict.inner = LayerRepeats("same", 2)
+    steady = {"runs": 2, "varying": 0, "first": [], "noise": {}}
+    assert case_entry(one)["itself"] == {"runs": 0, "noise": {}, "layers": steady}
+    floors = {f"l{i}": Floor(1.0, 2.0) if i else None for i in range(MOST_NOISY + 5)}
+    one.verdict.inner = LayerRepeats("varies", 5, ("l0",), floors)
+    told = case_entry(one)["itself"]["layers"]
+    assert (told["varying"], len(told["noise"]), told["first"]) == (MOST_NOISY + 5, MOST_NOISY, ["l0"])
+    assert (told["noise"]["l0"], told["noise"]["l1"]) == (None, {"least": 1.0, "most": 2.0})
 
 
 def test_the_columns_of_a_quantised_case_are_told_where_there_are_some() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from consistency.chips import bit_identity, compare_chips, compare_fleet, of_unlike_precision
 from consistency.metrics import stats_from_arrays
+from consistency.records import Floor
 from consistency.thresholds import profile
 from tests.consistency.builders import chain, observe_all, reference_of
 
@@ -157,8 +158,13 @@ def test_a_fleet_is_compared_pair_by_pair_in_its_own_order() -> None:
     assert compare_fleet({"a": chips["a"]}, REFERENCE, profile("fp32")) == {}
 
 
+def exact(noise):
+    """Noise that was measured element by element."""
+    return {chip: {layer: Floor(width, width) for layer, width in own.items()} for chip, own in noise.items()}
+
+
 def fleet(a, b, noise, reference=REFERENCE):
-    return compare_fleet({"a": a, "b": b}, reference, profile("fp32"), noise)["a", "b"]
+    return compare_fleet({"a": a, "b": b}, reference, profile("fp32"), exact(noise))["a", "b"]
 
 
 def test_a_pair_is_never_judged_finer_than_a_chips_own_noise():  # A12
@@ -186,6 +192,40 @@ def test_noise_only_ever_widens(a, b, noise, one):
     assert order.index(wide.status) <= order.index(plain.status)
 
 
+def between(a, b, least, most):
+    """A pair of which ``a`` is known to vary by something between ``least`` and ``most``."""
+    chips, noise = {"a": device(0, 0, a), "b": device(0, 0, b)}, {"a": {"l2": Floor(least, most)}}
+    return compare_fleet(chips, REFERENCE, profile("fp32"), noise)["a", "b"]
+
+
+def test_noise_known_by_statistics_excuses_what_it_proves_and_leaves_open_what_it_allows():
+    assert between(4 * BOUND, -0.1 * BOUND, 5 * BOUND, 9 * BOUND).status == "pass"
+    verdict = between(4 * BOUND, -0.1 * BOUND, 0.1 * BOUND, 9 * BOUND)
+    assert verdict.status == "inconclusive_needs_tensors"
+    assert "own noise is known to lie between 3e-05 and 0.0027" in verdict.layers[-1].reason
+    assert between(4 * BOUND, -0.1 * BOUND, 0.1 * BOUND, 2 * BOUND).status == "fail"
+
+
+@given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 10), st.floats(0, 10))
+def test_no_floor_lets_a_difference_pass_that_is_beyond_bound_and_floor(a, b, least, more):
+    verdict = between(a * BOUND, -b * BOUND, least * BOUND, (least + more) * BOUND)
+    values = GOLDEN[-1].value
+    apart = float(np.abs((values + np.float32(a * BOUND)) - (values + np.float32(-b * BOUND))).max())
+    assert verdict.status != "pass" or apart <= 1.001 * BOUND * max(1, least)
+    assert verdict.status != "fail" or apart > 0.999 * BOUND * max(1, least + more)
+
+
+@given(st.integers(1, 2), st.integers(0, 10))
+def test_noise_excuses_how_many_codes_differ_only_where_it_explains_each_of_them(off, floor):
+    golden = chain(np.arange(-50, 50, dtype=np.int8), op="QLinearConv")
+    reference = reference_of(golden)
+    moved = [replace(golden[0], value=golden[0].value + np.int8(off))]
+    sides = {"a": observe_all(moved, golden, reference, "int8"), "b": observe_all(golden, golden, reference, "int8")}
+    noise = {"a": {"l0": Floor(floor, floor)}}
+    verdict = compare_fleet(sides, reference, profile("int8"), noise)["a", "b"]
+    assert (verdict.status == "pass") == (off <= floor)
+
+
 def by_tensors(a, b, name="l2", **changes):
     """A pair whose layer ``name`` may be measured by its tensors."""
     given = {"a": a, "b": b}
@@ -197,7 +237,7 @@ def by_tensors(a, b, name="l2", **changes):
         return stats_from_arrays(trace[layer] + np.float32(given[other]), trace[layer] + np.float32(given[one]), np.inf)
 
     chips = {side: device(0, 0, offset) for side, offset in given.items()}
-    noise = changes.get("noise")
+    noise = exact(changes.get("noise", {}))
     return compare_fleet(chips, REFERENCE, profile("fp32"), noise, apart)["a", "b"]
 
 

@@ -32,6 +32,69 @@ sys.exit(ort_runner.main(ort_runner.run))
 """
 
 
+INSIDE = """
+import os, sys
+import numpy as np
+import onnxruntime as ort
+
+class Plain(ort.SessionOptions):
+    def __init__(self):
+        super().__init__()
+        self.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+ort.SessionOptions = Plain
+import ort_layers, ort_runner
+ort_runner.BACKENDS["cpu"] = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+class Noisy(ort_layers.Engine):
+    def instrumented(self, iterations):
+        number = len(os.listdir(os.environ["RUNS"]))
+        open(os.path.join(os.environ["RUNS"], str(number)), "w").close()
+        passes, captured = super().instrumented(iterations)
+        name = next(name for name, array in captured.items() if array.dtype == np.float32 and name not in self.outputs)
+        size = float(os.environ["NOISE"]) if number >= int(os.environ["FROM"]) else 1e-6
+        captured[name] = captured[name] + np.float32(size * np.random.default_rng().uniform(0.2, 1.0))
+        return passes, captured
+
+ort_layers.Engine = Noisy
+sys.exit(ort_runner.main(ort_layers.run))
+"""
+
+
+def gate_inside(bench: Bench, noise: str, start: int) -> Any:
+    """A gate of one case with an engine that shows its first layer off by up to ``noise``, and the right outputs."""
+    artifacts, runs = bench.folder / "inside", bench.folder / "runs"
+    artifacts.mkdir()
+    runs.mkdir()
+    for name in ("ort_runner.py", "ort_layers.py"):
+        shutil.copy(REPOSITORY / "examples" / "ort-runner" / name, artifacts)
+    (artifacts / "inside.py").write_text(INSIDE)
+    engine = bench.engine(
+        "inside",
+        "",
+        level=2,
+        runner=["{python}", "inside.py"],
+        abis={"x86-64": {"files": ["inside.py", "ort_layers.py", "ort_runner.py"]}},
+        env={"NOISE": noise, "FROM": str(start), "RUNS": str(runs)},
+    )
+    return bench.gate("--engine", engine, "--devices", bench.fleet(HOST), "--case", "vad-noise")
+
+
+def test_a_layer_that_varies_inside_is_found_behind_steady_outputs(bench: Bench) -> None:
+    done = gate_inside(bench, "0.5", 2)
+    entry = done.case("vad-noise", "host")
+    assert (done.exit_code, entry["status"]) == (1, "flaky"), done.text
+    assert "nondeterministic" in entry["notes"]
+    told = entry["itself"]["layers"]
+    assert (told["runs"], told["varying"], len(told["first"])) == (5, 1, 1)
+    (name,) = told["first"]
+    assert entry["remarks"][0].startswith("the layers start to vary at")
+    assert f"`{name}`: 5 different results in 5 runs" in entry["reason"]
+    assert "3 of them beyond bounds" in entry["reason"]
+    assert 0.1 < told["noise"][name]["least"] <= told["noise"][name]["most"] <= 1.0
+    assert "layers in 5 runs: 1 varying, first" in (done.out / "latest" / "report" / "index.html").read_text()
+
+
 def gate(bench: Bench, noise: str, start: int, threads: int = 2) -> Any:
     """A gate of one case with an engine that adds up to ``noise`` from its run number ``start`` on."""
     artifacts, runs = bench.folder / "noisy", bench.folder / "runs"

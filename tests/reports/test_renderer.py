@@ -222,6 +222,20 @@ def test_the_state_of_a_device_is_told_and_escaped(written: Write) -> None:
     assert "<dt>Peak memory</dt><dd>RSS 2 MiB of the runner</dd>" in html
 
 
+def test_what_varies_inside_a_device_is_told_where_it_starts(written: Write) -> None:
+    run = sample.all_pass()
+    inner = {"runs": 5, "varying": 3, "first": ["a<b", "c"], "noise": {"a<b": {"least": 0.25, "most": 0.5}, "c": None}}
+    run.verdict["cases"][0]["itself"] = {"runs": 0, "noise": {}, "layers": inner}
+    steady = {"runs": 2, "varying": 0, "first": [], "noise": {}}
+    run.verdict["cases"][1]["itself"] = {"runs": 1, "noise": {}, "layers": steady}
+    html = render(written(run)).index.read_text(encoding="utf-8")
+    assert (
+        '<dd>layers in 5 runs: 3 varying, first <code>a&lt;b</code> (<span class="num">0.25</span> to '
+        '<span class="num">0.5</span> apart), <code>c</code></dd>'
+    ) in html
+    assert "<dd>1 further run, no difference; layers in 2 runs, no difference</dd>" in html
+
+
 def test_rendering_again_replaces_and_leaves_nothing(written: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(sample.one_layer())
     monkeypatch.setattr("reports.page.INLINE_LIMIT", 0)
