@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 
 from engine.models.flatfile import FlatLayer, FlatModel, FlatNode, FlatStage, FlatTensor, write_flat
-from engine.models.lower import LoweredNode, lower
+from engine.models.lower import lower
+from engine.models.lowered import LoweredNode
 from engine.models.optimise import FusedNode, Surroundings, fuse
 from engine.models.shapes import StaticGraph, TensorType, make_static
 

@@ -2,100 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from engine.contract.errors import ModelError, UnsupportedError
-from engine.models.flatfile import AttributeValue
+from engine.models.lowered import LoweredNode, Source
 from engine.models.shapes import StaticGraph, describe
-
-
-@dataclass(frozen=True)
-class LoweredNode:
-    """One node for the flat file; inputs and outputs by tensor name, "" for absent ones.
-
-    ``constants`` are parameters made here; ``view`` marks a node that only renames or reshapes its first input.
-    """
-
-    op: str
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: dict[str, AttributeValue] = field(default_factory=dict)
-    constants: dict[str, np.ndarray] = field(default_factory=dict)
-    view: bool = False
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What a lowering function looks at."""
-
-    node: onnx.NodeProto
-    graph: StaticGraph
-
-    def attribute(self, name: str, absent: object = None) -> object:
-        for attribute in self.node.attribute:
-            if attribute.name == name:
-                return helper.get_attribute_value(attribute)
-        return absent
-
-    def integer(self, name: str, absent: int) -> int:
-        value = self.attribute(name, absent)
-        if not isinstance(value, int):
-            raise ModelError(f"{describe(self.node)}: attribute {name} is not an integer")
-        return value
-
-    def integers(self, name: str, absent: Sequence[int]) -> list[int]:
-        value = self.attribute(name, absent)
-        if not isinstance(value, Sequence) or not all(isinstance(item, int) for item in value):
-            raise ModelError(f"{describe(self.node)}: attribute {name} is not a list of integers")
-        return [int(item) for item in value]
-
-    def number(self, name: str, absent: float) -> float:
-        value = self.attribute(name, absent)
-        if not isinstance(value, float):
-            raise ModelError(f"{describe(self.node)}: attribute {name} is not a number")
-        return value
-
-    def text(self, name: str, absent: str) -> str:
-        value = self.attribute(name, absent)
-        return value.decode() if isinstance(value, bytes) else str(value)
-
-    def shape(self, index: int) -> tuple[int, ...]:
-        return self.graph.types[self.node.input[index]].shape
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        return self.graph.types[self.node.output[0]].shape
-
-    def constant(self, index: int) -> np.ndarray | None:
-        """Value of a constant input; None when absent; ``UnsupportedError`` when it depends on the data."""
-        name = self.node.input[index] if index < len(self.node.input) else ""
-        if not name:
-            return None
-        if name not in self.graph.constants:
-            raise UnsupportedError(f"{describe(self.node)}: input {name!r} must be constant")
-        return self.graph.constants[name]
-
-    def need(self, index: int) -> np.ndarray:
-        value = self.constant(index)
-        if value is None:
-            raise ModelError(f"{describe(self.node)} lacks input {index}")
-        return value
-
-    def lowered(self, inputs: Sequence[str] | None = None, **attributes: AttributeValue) -> LoweredNode:
-        names = list(self.node.input if inputs is None else inputs)
-        while names and not names[-1]:
-            names.pop()
-        outputs = list(self.node.output)
-        while outputs and not outputs[-1]:
-            outputs.pop()
-        name = self.node.name or next(iter(self.node.output), "")
-        return LoweredNode(self.node.op_type, name, tuple(names), tuple(outputs), dict(attributes))
 
 
 def lower(node: onnx.NodeProto, graph: StaticGraph) -> LoweredNode:
@@ -110,7 +25,7 @@ def lower(node: onnx.NodeProto, graph: StaticGraph) -> LoweredNode:
     if node.op_type not in TYPELESS:
         _refuse_other_types(node, graph)
     try:
-        return function(_Source(node, graph))
+        return function(Source(node, graph))
     except IndexError as error:
         raise ModelError(f"{describe(node)} lacks an input or an output") from error
 
@@ -123,15 +38,15 @@ def _refuse_other_types(node: onnx.NodeProto, graph: StaticGraph) -> None:
             )
 
 
-def _plain(source: _Source) -> LoweredNode:
+def _plain(source: Source) -> LoweredNode:
     return source.lowered()
 
 
-def _view(source: _Source) -> LoweredNode:
+def _view(source: Source) -> LoweredNode:
     return replace(source.lowered([source.node.input[0]]), view=True)
 
 
-def _dropout(source: _Source) -> LoweredNode:
+def _dropout(source: Source) -> LoweredNode:
     if len(source.node.output) > 1 and source.node.output[1]:
         raise UnsupportedError(f"{describe(source.node)}: the mask output is for training")
     training = source.constant(2)
@@ -140,8 +55,8 @@ def _dropout(source: _Source) -> LoweredNode:
     return _view(source)
 
 
-def _conv(source: _Source) -> LoweredNode:
-    kernel = list(source.shape(1)[2:])
+def _conv(source: Source, weights: int = 1) -> LoweredNode:
+    kernel = list(source.shape(weights)[2:])
     rank = len(kernel)
     strides = source.integers("strides", [1] * rank)
     dilations = source.integers("dilations", [1] * rank)
@@ -158,7 +73,7 @@ def _conv(source: _Source) -> LoweredNode:
 
 
 def _same_pads(
-    source: _Source, kernel: list[int], strides: list[int], dilations: list[int], lower_first: bool
+    source: Source, kernel: list[int], strides: list[int], dilations: list[int], lower_first: bool
 ) -> list[int]:
     before, after = [], []
     sizes = zip(source.shape(0)[2:], source.output_shape[2:], kernel, strides, dilations, strict=True)
@@ -170,7 +85,7 @@ def _same_pads(
     return before + after
 
 
-def _batch_normalization(source: _Source) -> LoweredNode:
+def _batch_normalization(source: Source) -> LoweredNode:
     """y = x * scale + shift, both computed in float64 and rounded once to float32."""
     if source.integer("training_mode", 0) or len([name for name in source.node.output if name]) > 1:
         raise UnsupportedError(f"{describe(source.node)} is in training mode")
@@ -183,7 +98,7 @@ def _batch_normalization(source: _Source) -> LoweredNode:
     return replace(source.lowered([source.node.input[0], *names]), constants=dict(zip(names, values, strict=True)))
 
 
-def _cast(source: _Source) -> LoweredNode:
+def _cast(source: Source) -> LoweredNode:
     types = [source.graph.types[name].dtype for name in (source.node.input[0], source.node.output[0])]
     if types[0] not in ("uint8", "int8", "int32") or types[1] != "float32":
         raise UnsupportedError(
@@ -192,26 +107,26 @@ def _cast(source: _Source) -> LoweredNode:
     return source.lowered()
 
 
-def _hard_sigmoid(source: _Source) -> LoweredNode:
+def _hard_sigmoid(source: Source) -> LoweredNode:
     return source.lowered(alpha=[source.number("alpha", 0.2)], beta=[source.number("beta", 0.5)])
 
 
-def _softmax(source: _Source) -> LoweredNode:
+def _softmax(source: Source) -> LoweredNode:
     if source.graph.opset >= 13:
         return source.lowered(axis=[source.integer("axis", -1)])
     return source.lowered(axis=[source.integer("axis", 1)], flatten=[1])
 
 
-def _transpose(source: _Source) -> LoweredNode:
+def _transpose(source: Source) -> LoweredNode:
     rank = len(source.shape(0))
     return source.lowered(perm=source.integers("perm", list(range(rank))[::-1]))
 
 
-def _concat(source: _Source) -> LoweredNode:
+def _concat(source: Source) -> LoweredNode:
     return source.lowered(axis=[source.integer("axis", 1)])
 
 
-def _pow(source: _Source) -> LoweredNode:
+def _pow(source: Source) -> LoweredNode:
     exponent = source.need(1)
     if exponent.size != 1 or float(exponent.reshape(-1)[0]) not in (0.5, 1.0, 2.0, 3.0):
         raise UnsupportedError(
@@ -222,7 +137,7 @@ def _pow(source: _Source) -> LoweredNode:
     return replace(source.lowered([source.node.input[0], name]), constants={name: value})
 
 
-def _slice(source: _Source) -> LoweredNode:
+def _slice(source: Source) -> LoweredNode:
     shape = source.shape(0)
     if source.graph.opset < 10:
         starts = source.integers("starts", [])
@@ -242,7 +157,7 @@ def _slice(source: _Source) -> LoweredNode:
     return source.lowered([source.node.input[0]], starts=first, steps=step_of)
 
 
-def _pad(source: _Source) -> LoweredNode:
+def _pad(source: Source) -> LoweredNode:
     rank = len(source.shape(0))
     value = 0.0
     axes = list(range(rank))
@@ -261,7 +176,7 @@ def _pad(source: _Source) -> LoweredNode:
     return source.lowered([source.node.input[0]], pads=pads, mode=source.text("mode", "constant"), value=[value])
 
 
-def _lstm(source: _Source) -> LoweredNode:
+def _lstm(source: Source) -> LoweredNode:
     activations = source.attribute("activations")
     if activations not in (None, [b"Sigmoid", b"Tanh", b"Tanh"]):
         raise UnsupportedError(f"{describe(source.node)}: activations {activations}; refrt takes the default ones")
@@ -274,7 +189,7 @@ def _lstm(source: _Source) -> LoweredNode:
     )
 
 
-def _affine(source: _Source, real: str, integers: str) -> LoweredNode:
+def _affine(source: Source, real: str, integers: str) -> LoweredNode:
     """Scale and zero point as constants of one size; ``integers`` has the type of the zero point, ``real`` float32."""
     if source.integer("block_size", 0) or source.integer("saturate", 1) != 1:
         raise UnsupportedError(f"{describe(source.node)}: blocks and wrapping around are not supported")
@@ -290,15 +205,15 @@ def _affine(source: _Source, real: str, integers: str) -> LoweredNode:
     return replace(source.lowered([source.node.input[0], *made], axis=[axis]), constants=made)
 
 
-def _quantize_linear(source: _Source) -> LoweredNode:
+def _quantize_linear(source: Source) -> LoweredNode:
     return _affine(source, source.node.input[0], source.node.output[0])
 
 
-def _dequantize_linear(source: _Source) -> LoweredNode:
+def _dequantize_linear(source: Source) -> LoweredNode:
     return _affine(source, source.node.output[0], source.node.input[0])
 
 
-LOWERINGS: dict[str, Callable[[_Source], LoweredNode]] = {
+LOWERINGS: dict[str, Callable[[Source], LoweredNode]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Relu", "HardSwish", "Sigmoid", "Sqrt"), _plain),
     **dict.fromkeys(("GlobalAveragePool", "MatMul"), _plain),
     **dict.fromkeys(("DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"), _plain),
@@ -306,13 +221,14 @@ LOWERINGS: dict[str, Callable[[_Source], LoweredNode]] = {
     "BatchNormalization": _batch_normalization,
     "Cast": _cast,
     "Concat": _concat,
-    "Conv": _conv,
+    **dict.fromkeys(("Conv", "ConvInteger"), _conv),
     "DequantizeLinear": _dequantize_linear,
     "Dropout": _dropout,
     "HardSigmoid": _hard_sigmoid,
     "LSTM": _lstm,
     "Pad": _pad,
     "Pow": _pow,
+    "QLinearConv": lambda source: _conv(source, weights=3),
     "QuantizeLinear": _quantize_linear,
     "Slice": _slice,
     "Softmax": _softmax,
@@ -322,4 +238,6 @@ LOWERINGS: dict[str, Callable[[_Source], LoweredNode]] = {
 #: Operators that move elements of any type, change it, or compute in integers.
 TYPELESS = frozenset(
     {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout", "Concat", "Pad", "Slice", "Transpose"}
-) | {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"}
+    | {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
+    | {"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
+)

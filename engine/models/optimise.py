@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.models.lower import LoweredNode
+from engine.models.lowered import LoweredNode
 
 #: Operators whose kernels apply stages, and which dimension of their output is the channel.
 PRODUCERS = {"Conv": 1, "MatMul": -1}

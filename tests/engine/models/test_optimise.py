@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.models.lower import LoweredNode
+from engine.models.lowered import LoweredNode
 from engine.models.optimise import Surroundings, fuse
 
 SHAPE = (1, 4, 5, 5)

@@ -22,23 +22,29 @@ CPUS = {
 
 
 def model() -> onnx.ModelProto:
-    """x float32 [2, 3, 20] as a runtime quantises it, and codes [2, 3, 20] through a product of their own."""
+    """x float32 [2, 3, 20], quantised at run time, through products and 1-D convolutions to real numbers and codes."""
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"]),
         helper.make_node("MatMulInteger", ["xq", "w", "xz", "wz"], ["sums"]),
         helper.make_node("Cast", ["sums"], ["real"], to=TensorProto.FLOAT),
         helper.make_node("Mul", ["real", "xs"], ["scaled"]),
         helper.make_node("QLinearMatMul", ["xq", "s", "xz", "w", "ws", "wz", "ys", "yz"], ["codes"]),
+        helper.make_node("ConvInteger", ["xq", "k", "xz", "kz"], ["taps"], pads=[1, 1]),
+        helper.make_node("QLinearConv", ["xq", "s", "xz", "k", "ks", "kz", "ys", "yz", "kb"], ["conv"], strides=[2]),
     ]
     constants = {
         "w": codes(2, np.int8, 20, 17),
         "wz": codes(3, np.int8, 17),
         "s": np.float32(0.03),
         "ws": np.linspace(0.01, 0.02, 17, dtype=np.float32),
+        "k": codes(4, np.int8, 5, 3, 3),
+        "kz": codes(5, np.int8, 5),
+        "ks": np.linspace(0.01, 0.02, 5, dtype=np.float32),
+        "kb": np.array([-4000, 2**31 - 1, 0, 7, 1000], np.int32),
         "ys": np.float32(0.3),
         "yz": np.int8(-3),
     }
-    ends = [onnx.ValueInfoProto(name=name) for name in ("scaled", "codes")]
+    ends = [onnx.ValueInfoProto(name=name) for name in ("scaled", "codes", "taps", "conv")]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 20])
     initial = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
     graph = helper.make_graph(nodes, "integers", [x], ends, initial)
@@ -57,5 +63,5 @@ def test_the_same_bits(refrt, noise, abi):
     there = replace(refrt, program=build_host("refrt", "canonical", abi), prefix=prefix)
     found = there.run(refrt.folder / "m.refrt", feeds, **passes).result
     assert isinstance(there, Refrt)
-    assert len(here.layers) >= 7
+    assert len(here.layers) >= 9
     assert {layer.id: layer.digest for layer in found.layers} == {layer.id: layer.digest for layer in here.layers}
