@@ -42,6 +42,14 @@ def some_run(store):
     return create_run(store, RunSpec(suite="s", engine="e", command="c"), [])
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """What starts the tests may have told its children to ignore Ctrl-C; a terminal does not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def no_deadlock():
     """A lock that an interrupted line took with it is waited for in vain: the main thread's next alarm says so."""
