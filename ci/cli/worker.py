@@ -7,7 +7,9 @@ import click
 from farm.hosts import host_queue
 from farm.inventory import HOST_NAME
 from farm.tasks import DEFAULT_QUEUE
-from farm.worker import DEFAULT_EXECUTOR, Settings, WorkerHost, load_executor, log_to_stderr, take_urls
+from farm.worker import load_executor, log_to_stderr, take_urls
+from farm.workerhost import Settings, WorkerHost
+from farm.workers import DEFAULT_EXECUTOR
 
 
 def _checked(_: click.Context, __: click.Parameter, value: str | None) -> str | None:

@@ -16,7 +16,7 @@ from consistency.verdict import judge_case
 from engine.models.golden import golden_trace
 from engine.models.quantise import Recipe, quantised_model
 from engine.models.tasks import check_tasks
-from farm.suites import TaskEntry
+from farm.suitetasks import TaskEntry
 from tests.consistency.builders import chain, evidence_of
 from tests.engine.models.conftest import small_model
 
