@@ -111,12 +111,14 @@ class Parcel:
     """What travels, by its name in the staging folder: ``blobs/SHA256`` and ``bundle/NAME``.
 
     ``base`` is the device's bundle that the rest is taken from (empty: none), without its files ``dropped``;
-    ``contents`` is all that the staging folder must hold in the end: name -> SHA-256, ``whole`` bytes together.
+    ``contents`` is all that the staging folder must hold in the end: name -> SHA-256, ``whole`` bytes together,
+    ``bundle_bytes`` of them in the bundle.
     """
 
     files: Mapping[str, Blob]
     contents: Mapping[str, str]
     whole: int
+    bundle_bytes: int = 0
     digest: str = ""
     base: str = ""
     dropped: tuple[str, ...] = ()
@@ -142,7 +144,9 @@ def plan(order: Order, stock: Stock) -> Parcel:
     base, same, dropped = _base(bundle, stock.bundles) if stock.tar else ("", frozenset(), ())
     files |= {f"bundle/{name}": blob for name, blob in bundle.files.items() if name not in same}
     everything |= {f"bundle/{name}": blob for name, blob in bundle.files.items()}
-    return replace(_parcel(files, everything), digest=bundle.digest, base=base, dropped=dropped)
+    parcel = _parcel(files, everything)
+    size = order.sizes()[f"bundles/{bundle.digest}"]
+    return replace(parcel, digest=bundle.digest, bundle_bytes=size, base=base, dropped=dropped)
 
 
 def _parcel(files: Mapping[str, Blob], everything: Mapping[str, Blob]) -> Parcel:

@@ -198,10 +198,10 @@ class PosixAgent(Agent):
             for name, blob in parcel.files.items():
                 guard()
                 self._send(blob.path, f"{staging}/{name}", blob.executable)
-        names = (staging.removeprefix("jobs/"), parcel.tree, parcel.digest, parcel.base, "tar" if tar else "")
+        bundle = (parcel.digest, parcel.base, str(_kib(parcel.bundle_bytes)))
         done = self._pipe(
             script,
-            *(self._root, *names, *parcel.dropped),
+            *(self._root, staging.removeprefix("jobs/"), parcel.tree, *bundle, "tar" if tar else "", *parcel.dropped),
             source=source,
             seconds=CONTROL_SECONDS + parcel.size / SLOWEST_LINK + parcel.whole / SLOWEST_STORAGE,
         )
@@ -221,7 +221,7 @@ class PosixAgent(Agent):
         beside = f"{staging}.sent/"
         after = [Apart.of(f"{beside}{name}", blob, guard) for name, blob in large.items()]
         left = {file.name for file in first}
-        for name in self._send_apart([*after[:1], *first, *after[1:]], "jobs"):  # small ones beside a large one
+        for name in self._send_apart([*after, *first], "jobs"):
             if name not in left:
                 yield f"{name.removeprefix(beside)}\n".encode()
             elif len(left) == 1:

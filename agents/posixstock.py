@@ -22,7 +22,8 @@ NAMED_BUNDLES = 8
 # 1. Folders of jobs whose token is smaller belong to attempts that are over: whatever still runs in them is killed,
 #    and they go. So do folders that nothing has touched for a day.
 # 2. What is there is marked as used; of the rest the line numbers are told, from 0.
-# 3. If something is missing, the least recently used blobs and bundles go until it fits, never what is needed now.
+# 3. If something is missing, the least recently used blobs and bundles go until it fits, never what is needed now. A
+#    bundle's size is noted beside it: to walk through all files of all bundles took longer than the rest of this.
 STOCK = r"""cd -- "$1" || exit 1
 token=$2 cap=$3 spare=$4
 for job in jobs/*
@@ -41,7 +42,7 @@ esac
 done
 rm -rf -- "$job"
 done
-find jobs -mindepth 1 -maxdepth 1 -mmin +1440 -exec rm -rf -- {} +
+[ "$job" = "jobs/*" ] || find jobs -mindepth 1 -maxdepth 1 -mmin +1440 -exec rm -rf -- {} +
 need=0 lack=0 at=0
 set --
 while IFS=" " read -r kib name
@@ -59,18 +60,21 @@ then
 fits() {
 free=$(df -Pk . | sed -n '$s/.* \([0-9][0-9]*\)  *[0-9-][0-9]*%\{0,1\} .*/\1/p')
 case $free in ??????????*) free=999999999;; esac
-kept=0
-while read -r kib name
-do kept=$((kept+kib))
-done <<E
-$(du -sk blobs bundles)
-E
+kept=$(du -sk blobs)
+kept=${kept%%[!0-9]*}
+for name in bundles/*
+do
+k=bundles/.${name#*/}
+[ -f "$k" ] && read -r k <"$k"
+case $k in ""|*[!0-9]*|?????????*) k=$(du -sk "$name" 2>/dev/null) k=${k%%[!0-9]*};; esac
+kept=$((kept+${k:-0}))
+done
 [ $((kept+need)) -le "$cap" ] && [ "${free:-0}" -ge $((need+spare)) ]
 }
 fits || while IFS= read -r name
 do
 for k do [ "$k" != "$name" ] || continue 2; done
-case $name in blobs/*|bundles/*) rm -rf -- "$name";; esac
+case $name in blobs/*|bundles/*) rm -rf -- "$name" "bundles/.${name#*/}";; esac
 fits && break
 done <<E
 $(ls -dtr blobs/* bundles/* 2>/dev/null)
@@ -83,16 +87,16 @@ echo "end $lack"
 """
 
 # $1 folder, $2 staging folder below jobs, $3 the digest over all its files, $4 digest of the bundle to make, $5 the
-# bundle to make it from (may be empty), $6 set when a tar comes on standard input; then the names that the older
-# bundle must lose. Exit 3: no room or no permission; 4: something is not what was sent, and all hashes are printed.
-# A shell starts sha256sum, because toybox's find would start its own, however slow, and not the first in PATH.
-_BEGIN = r"""cd -- "$1/jobs" && mkdir -p -- "$2" "$2.sums" && cd -- "$2" || exit 3
+# bundle to make it from (may be empty), $6 its size in KiB, $7 set when a tar comes on standard input; then the names
+# that the older bundle must lose. Exit 3: no room or no permission; 4: something is not what was sent, and all hashes
+# are printed. A shell starts sha256sum: toybox's find would start its own, however slow, and not the first in PATH.
+_BEGIN = r"""cd -- "$1/jobs" && mkdir -p -- "$2" "$2.sums" "$2.sent" && cd -- "$2" || exit 3
 leave() {
 cd "$root/jobs" && rm -rf -- "$new" "$new.sent" "$new.sums"
 exit "$1"
 }
-root=$1 new=$2 tree=$3 digest=$4 base=$5 packed=$6
-shift 6
+root=$1 new=$2 tree=$3 digest=$4 base=$5 kib=$6 packed=$7
+shift 7
 if [ "$base" ]
 then
 cp -Rl "$root/bundles/$base" bundle 2>/dev/null || { rm -rf bundle; cp -Rp "$root/bundles/$base" bundle; } || leave 3
@@ -107,8 +111,7 @@ hash_rest
 """
 # Lines name the files that arrived in the folder $2.sent, each once it is whole. They are hashed while others still
 # travel, two at once. "tar" among them is one to unpack at the same time; "rest" says that all the others are in $2.
-_ARRIVE = r"""mkdir -p -- "../$new.sent" || leave 3
-at=0 one= two= rest=
+_ARRIVE = r"""at=0 one= two= rest=
 while IFS= read -r name || leave 3
 do
 case $name in
@@ -144,9 +147,10 @@ done || leave 3
 _KEEP = r"""[ ! -d blobs ] || mv -f -- blobs/* "$root/blobs/" || leave 3
 if [ -d bundle ]
 then
-touch -c bundle
-rm -rf -- "$root/bundles/$digest"
-mv -- bundle "$root/bundles/$digest" || leave 3
+place=$root/bundles
+[ -z "$base" ] || touch -c bundle
+[ ! -e "$place/$digest" ] || rm -rf -- "$place/$digest"
+echo "$kib" >"$place/.$digest" && mv -- bundle "$place/$digest" || leave 3
 fi
 leave 0
 """

@@ -8,10 +8,11 @@ a changed file of 1 KB. Bytes are counted on the wire, both directions together,
 pass of its own: no time is taken through it. Our figures include the verification
 by SHA-256 on the device and the atomic rename; `adb push` and `scp` do neither.
 
-D13: 64 MiB over ssh in writes of several sizes, beside what the agent does.
+D13: 64 MiB over ssh in writes of several sizes, beside what the agent does. Then 64 MiB back, verified by SHA-256 on
+both sides as every result is, beside `adb pull` and `scp`, which verify nothing.
 
 Targets: first ≥ 0.9 × the peer's speed · unchanged: one round trip, ≤ 4 KiB · 1 KB changed: ≤ 8 KiB · D13: within 2 ×
-the best size.
+the best size · back over ssh: ≥ 40 MB/s.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class Bench:
     """One link: our agent and the peers, each reached at a port: the device's own, or that of the relay.
 
     A peer takes a port, a folder, and a name on the device. ``renews`` are those that compare before they send.
+    ``pull`` brings a file of the device (its path there) to one of this host.
     """
 
     port: int
@@ -92,6 +94,7 @@ class Bench:
     agent_at: Callable[[int], PosixAgent]
     peers: Mapping[str, Callable[[int, Path, str], None]]
     renews: tuple[str, ...]
+    pull: tuple[str, Callable[[str, Path], None]]
     extra: Callable[[PosixAgent, Path], dict[str, float]] = lambda _, __: {}
 
     def measure(self, runs: int, scratch: Path) -> dict[str, Any]:
@@ -101,10 +104,12 @@ class Bench:
         with self.agent_at(self.port) as agent:
             for run in range(runs):
                 folder = make_content(scratch / f"content-{run}", run)
-                for name, times in first.items():
-                    times.append(self._act(agent, name, self.port, folder))
+                turns = list(first)
+                for name in turns[run % len(turns) :] + turns[: run % len(turns)]:  # who is first finds the disk busy
+                    first[name].append(self._act(agent, name, self.port, folder))
                 self._again(agent, self.port, folder, lambda name, took: again.setdefault(name, []).append(took))
             writes = self.extra(agent, scratch)
+            reads = self._reads(agent, scratch, runs)
         sent: dict[str, int] = {}
         with self.agent_at(self.relay.port) as agent:
             folder = make_content(scratch / "content-counted", runs)
@@ -112,7 +117,25 @@ class Bench:
                 self._act(agent, name, self.relay.port, folder)
             self.relay.take()
             self._again(agent, self.relay.port, folder, lambda name, _: sent.update({name: sum(self.relay.take())}))
-        return self._figures(first, again, sent, writes)
+        return self._figures(first, again, sent, writes, reads)
+
+    def _reads(self, agent: PosixAgent, scratch: Path, runs: int) -> dict[str, float]:
+        """Seconds for one large file from the device, in turns; the medians."""
+        name, pull = self.pull
+        data = random.Random(14).randbytes(D13_BYTES)
+        (scratch / "large").write_bytes(data)
+        agent._send(scratch / "large", "jobs/large", executable=False)
+        taken: dict[str, list[float]] = {"lockstep": [], name: []}
+        for _ in range(runs):
+            begun = time.monotonic()
+            whole = agent.fetch("jobs/large", D13_BYTES) == data
+            taken["lockstep"].append(time.monotonic() - begun)
+            begun = time.monotonic()
+            pull(f"{agent.home}/jobs/large", scratch / "back")
+            taken[name].append(time.monotonic() - begun)
+            if not whole or (scratch / "back").read_bytes() != data:
+                sys.exit("what came back is not what was sent")
+        return {name: statistics.median(times) for name, times in taken.items()}
 
     def _again(self, agent: PosixAgent, port: int, folder: Path, note: Callable[[str, float], None]) -> None:
         names = ("lockstep", *self.renews)
@@ -143,6 +166,7 @@ class Bench:
         again: Mapping[str, list[float]],
         sent: Mapping[str, int],
         writes: Mapping[str, float],
+        reads: Mapping[str, float],
     ) -> dict[str, Any]:
         seconds = {name: statistics.median(times) for name, times in first.items()}
         ratios = {name: seconds[name] / seconds["lockstep"] for name in self.peers}
@@ -152,8 +176,16 @@ class Bench:
         if writes:
             best = min(taken for name, taken in writes.items() if name != "lockstep")
             holds["D13 <= 2 x best"] = writes["lockstep"] <= 2 * best
+            holds["back >= 40 MB/s"] = D13_BYTES / reads["lockstep"] >= 40e6
         renewed = {name: {"seconds": statistics.median(times), "bytes": sent[name]} for name, times in again.items()}
-        return {"first_s": seconds, "speed_against": ratios, "again": renewed, "writes_s": writes, "holds": holds}
+        return {
+            "first_s": seconds,
+            "speed_against": ratios,
+            "again": renewed,
+            "writes_s": writes,
+            "reads_s": reads,
+            "holds": holds,
+        }
 
 
 def make_content(folder: Path, seed: int) -> Path:
@@ -198,6 +230,10 @@ def adb_link(folder: Path) -> Iterator[Bench]:
         adb = [adb_binary(), "-P", str(server.endpoint.port), "-s", f"127.0.0.1:{port}"]
         run([*adb, "push", *options, str(source), f"/data/local/tmp/{name}"], dict(os.environ))
 
+    def pull(there: str, here: Path) -> None:
+        adb = [adb_binary(), "-P", str(server.endpoint.port), "-s", f"127.0.0.1:{device.port}"]
+        run([*adb, "pull", there, str(here)], dict(os.environ))
+
     def push_newer(port: int, source: Path, name: str) -> None:
         push(port, source, name, "--sync")
 
@@ -209,7 +245,7 @@ def adb_link(folder: Path) -> Iterator[Bench]:
         try:
             with server:
                 peers = {"adb push": push, "adb push --sync": push_newer}
-                yield Bench(device.port, relay, agent_at, peers, ("adb push --sync",))
+                yield Bench(device.port, relay, agent_at, peers, ("adb push --sync",), ("adb pull", pull))
         finally:
             stop_server(server.folder)
 
@@ -230,12 +266,18 @@ def ssh_link(folder: Path) -> Iterator[Bench]:
         where = ["-P", str(port), *options, "-S", str(tools / "ssh")]
         run([str(tools / "scp"), "-q", "-r", *where, str(source), f"{USER}@127.0.0.1:{name}"], environment)
 
+    def pull(there: str, here: Path) -> None:
+        where = ["-P", str(device.port), *options, "-S", str(tools / "ssh")]
+        run([str(tools / "scp"), "-q", *where, f"{USER}@127.0.0.1:{there}", str(here)], environment)
+
     def agent_at(port: int) -> PosixAgent:
         return SshAgent("board", "x86-64", address=Address("127.0.0.1", port, USER, known, key))
 
     with unit("ssh", folder) as device, counting_relay(device.port) as relay:
         known.write_text(known_host(folder, device.port) + known_host(folder, relay.port))
-        yield Bench(device.port, relay, agent_at, {"rsync -a": rsync, "scp -r": scp}, ("rsync -a",), writes_of)
+        yield Bench(
+            device.port, relay, agent_at, {"rsync -a": rsync, "scp -r": scp}, ("rsync -a",), ("scp", pull), writes_of
+        )
 
 
 def writes_of(agent: PosixAgent, scratch: Path) -> dict[str, float]:
@@ -285,6 +327,8 @@ def table(figures: Mapping[str, Any]) -> None:
             print(f"  again    {name:32} {taken['seconds']:7.3f} s {taken['bytes']:10.0f} bytes")
         for name, seconds in entry["writes_s"].items():
             print(f"  64 MiB   writes of {name:12} {seconds:7.2f} s {D13_BYTES / seconds / 1e6:7.0f} MB/s")
+        for name, seconds in entry["reads_s"].items():
+            print(f"  64 MiB   back by {name:15} {seconds:7.2f} s {D13_BYTES / seconds / 1e6:7.0f} MB/s")
         for words, holds in entry["holds"].items():
             print(f"  target   {words:32} {'yes' if holds else 'NO'}")
 

@@ -51,7 +51,8 @@ def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
 
 
 def names(tmp_path: Path, place: str) -> set[str]:
-    return {path.name for path in (tmp_path / "device" / place).iterdir()}
+    """What is kept there; the notes of sizes begin with a dot."""
+    return {path.name for path in (tmp_path / "device" / place).iterdir() if not path.name.startswith(".")}
 
 
 FILES = {
@@ -184,6 +185,33 @@ def test_being_asked_for_counts_as_use(agent: Agent, tmp_path: Path) -> None:
     agent.deploy([first], no_guard)
     agent.deploy([third], no_guard)
     assert names(tmp_path, "blobs") == {first.sha256, third.sha256}
+
+
+@pytest.mark.parametrize("note", [None, "", "no number\n", "99999999999\n"])
+def test_bundles_count_with_their_size_whatever_became_of_the_note_of_it(
+    agent: Agent, tmp_path: Path, note: str | None
+) -> None:
+    agent.cap_bytes = 3 * MIB + MIB // 2
+    older = bundle_of(tmp_path, {"bin/run": os.urandom(2 * MIB)})
+    first, second = (blob_of(tmp_path, os.urandom(MIB)) for _ in range(2))
+    agent.deploy([first], no_guard, older)
+    for path in (tmp_path / "device/bundles").glob(".*"):
+        assert path.read_text() == "2048\n"
+        path.unlink() if note is None else path.write_text(note)
+    used(tmp_path, f"bundles/{older.digest}", 1000)
+    agent.deploy([second], no_guard)
+    assert names(tmp_path, "blobs") == {first.sha256, second.sha256}
+    assert list((tmp_path / "device/bundles").iterdir()) == []
+
+
+def test_a_note_is_believed_so_that_no_bundle_is_walked_through(tmp_path: Path) -> None:
+    with shell_agent("dash", tmp_path / "device", tmp_path) as agent:
+        agent.cap_bytes = 3 * MIB
+        older = bundle_of(tmp_path, {"bin/run": b"small"})
+        agent.deploy([], no_guard, older)
+        (tmp_path / "device/bundles" / f".{older.digest}").write_text("4096\n")
+        agent.deploy([blob_of(tmp_path, b"x")], no_guard)
+        assert names(tmp_path, "bundles") == set()
 
 
 def test_a_job_that_needs_more_than_the_cap_is_refused_before_anything_travels(agent: Agent, tmp_path: Path) -> None:
