@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,18 @@ from ci.captures import Capture, Meta, declare, read_capture
 from ci.captures.meta import check_names
 from ci.partners import Fused, covered, partners
 from consistency.pairing import DECLARED, ONLY, paired_by_name
-from consistency.tensors import TensorVerdict, compare_tensors, localise_tensors
+from consistency.tensors import (
+    Tensor,
+    TensorVerdict,
+    behind_first_step,
+    compare_tensors,
+    constant_over_steps,
+    first_step,
+    flagged,
+    in_steps,
+    localise_tensors,
+    series_of,
+)
 from consistency.thresholds import Profile
 from engine.contract.errors import ModelError
 
@@ -76,6 +88,7 @@ def compare_open(
         raise ModelError(
             f"{reference.source}: {error}", hint="the graph of a reference has no cycles; capture it again"
         ) from error
+    told = behind_first_step(told)
     status, code, reasons = _outcome(told, allow_extra=allow_extra)
     return Comparison(reference.source, judged.source, profile.name, status, code, reasons, told)
 
@@ -91,7 +104,8 @@ def _judge(reference: Capture, judged: Capture, declared: Meta, profile: Profile
         return replace(verdict, paired=paired, other=other)
 
     layers = []
-    for name, load in reference.tensors.items():
+    for name in in_steps(reference.tensors):
+        load = reference.tensors[name]
         if name in known.partner:
             layers.append(compare(name, known.partner[name]))
         elif name in known.covered:
@@ -100,8 +114,28 @@ def _judge(reference: Capture, judged: Capture, declared: Meta, profile: Profile
             layers.append(_missing(reference, name))
     if any(layer.inputs for layer in layers):
         layers = Fused(layers, compare).told()
+    layers = _over_steps(reference, judged, layers, declared, profile)
     layers += [TensorVerdict(name, "extra", "not in A, the reference") for name in known.extra]
     return [(layer, dtypes.get(layer.name, "")) for layer in layers]
+
+
+def _over_steps(
+    reference: Capture, judged: Capture, layers: list[TensorVerdict], meta: Meta, profile: Profile
+) -> list[TensorVerdict]:
+    """``layers``, those flagged that B gives alike at every step while A's vary."""
+    paired = {layer.name: layer for layer in layers if layer.paired is not None}
+
+    def load(name: str) -> tuple[Tensor, Tensor]:
+        other = paired[name].other
+        return declare(reference.tensors[name](), meta.of("A", name)), declare(
+            judged.tensors[other](), meta.of("B", other)
+        )
+
+    constant: dict[str, str] = {}
+    for names in series_of(paired).values():
+        why = constant_over_steps([partial(load, name) for name in names], profile)
+        constant |= dict.fromkeys(names, why) if why else {}
+    return [flagged(layer, constant[layer.name]) if layer.name in constant else layer for layer in layers]
 
 
 def as_document(comparison: Comparison) -> dict[str, Any]:
@@ -112,6 +146,7 @@ def as_document(comparison: Comparison) -> dict[str, Any]:
         "reasons": list(comparison.reasons),
         "profile": comparison.profile,
         "coverage": comparison.coverage,
+        "first_deviating_step": first_step(comparison.layers),
         "first_deviating_layers": [layer.name for layer in comparison.layers if layer.introduced],
         "layers": [
             {
@@ -155,6 +190,8 @@ def _outcome(layers: tuple[TensorVerdict, ...], *, allow_extra: bool) -> tuple[s
     reasons = []
     if counts["fail"]:
         reasons.append(f"{counts['fail']} of {_layers(counts['fail'] + counts['pass'])} that were compared disagree")
+        if (step := first_step(layers)) is not None:
+            reasons.append(f"step {step} is the first that disagrees")
     if not counts["pass"] + counts["fail"]:
         reasons.append("nothing was compared")
     if counts["missing"]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ci.captures import Capture, Meta
 from consistency.pairing import SURVIVOR
-from consistency.tensors import Tensor, TensorVerdict
+from consistency.tensors import Tensor, TensorVerdict, step_of
 
 #: Layers behind a failing one that are tried for its values: a convolution, its scale, shift and activation.
 CHAIN = 4
@@ -35,10 +35,26 @@ def partners(reference: Capture, judged: Capture, meta: Meta) -> Partners:
         (mine,), (theirs,) = reference.tensors, judged.tensors
         return Partners({mine: theirs}, {}, (), only=mine != theirs)
     named = {name: name for name in reference.tensors if name in judged.tensors and name not in taken}
-    partner = named | declared
+    partner = _by_step(reference, judged, named | declared) | named | declared
     covered = {other: name for name, told in meta.B.items() for other in told.covers if other not in partner}
     extra = tuple(sorted(set(judged.tensors) - set(partner.values())))
     return Partners(partner, covered, extra, frozenset(declared), only=False)
+
+
+def _by_step(reference: Capture, judged: Capture, known: Mapping[str, str]) -> dict[str, str]:
+    """Names that differ only in how they write their step (``step-3/x``, ``iter_03/x``), where that is no guess."""
+    taken = set(known.values())
+    mine = _steps(name for name in reference.tensors if name not in known)
+    theirs = _steps(name for name in judged.tensors if name not in taken)
+    return {names[0]: theirs[key][0] for key, names in mine.items() if len(names) == len(theirs.get(key, ())) == 1}
+
+
+def _steps(names: Iterable[str]) -> dict[tuple[int, str], list[str]]:
+    found: dict[tuple[int, str], list[str]] = {}
+    for name in names:
+        if (step := step_of(name)) is not None:
+            found.setdefault(step, []).append(name)
+    return found
 
 
 @dataclass

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
 import ci.captures.formats as folder
 from ci.captures.capture import MAX_TENSORS, Capture, Loader
+from consistency.tensors import Tensor, step_of
 from engine.contract.errors import UsageError
 
 
@@ -55,8 +58,21 @@ def _checked(capture: Capture) -> Capture:
 
 
 def _folder(path: Path) -> Capture:
-    """A folder: tensors are called by their path in it, without the suffix."""
+    """A folder: tensors are called by their path in it, without the suffix.
+
+    A trace folder or archive in it that is called by a step (``step-0``) is that step's capture.
+    """
     tensors: dict[str, Loader] = {}
+    resources = ExitStack()
+    for child in sorted(path.iterdir()):
+        reader = next((known for known in _formats() if not known.ONE_TENSOR and known.takes(child)), None)
+        step = child.stem if child.is_file() else child.name
+        if reader is not None and step_of(step) is not None:
+            inner = resources.enter_context(reader.read(child))
+            found = {f"{step}/{name}": _within(step, load) for name, load in inner.tensors.items()}
+            if twice := next((name for name in found if name in tensors), None):
+                raise UsageError(f"{path}: two captures of {step} hold {twice}", hint="keep one of them")
+            tensors |= found
     for file in sorted(path.rglob("*")):
         reader = next((known for known in _formats() if known.ONE_TENSOR and known.takes(file)), None)
         if reader is None:
@@ -67,4 +83,14 @@ def _folder(path: Path) -> Capture:
         tensors[name] = reader.read(file).renamed(name).tensors[name]
     if not tensors:
         raise UsageError(f"{path}: holds no tensor", hint="a capture folder has trace.json, or .npy, .pb or .bin files")
-    return Capture(path, tensors)
+    return Capture(path, tensors, resources=resources)
+
+
+def _within(step: str, load: Loader) -> Loader:
+    """The tensor of a step, its inputs those of the same step."""
+
+    def loaded() -> Tensor:
+        held = load()
+        return replace(held, name=f"{step}/{held.name}", inputs=tuple(f"{step}/{name}" for name in held.inputs))
+
+    return loaded

@@ -10,6 +10,15 @@ from consistency.tensors.records import (
     TensorVerdict,
     dequantise,
 )
+from consistency.tensors.steps import (
+    behind_first_step,
+    constant_over_steps,
+    first_step,
+    flagged,
+    in_steps,
+    series_of,
+    step_of,
+)
 
 __all__ = [
     "CODE_RANGES",
@@ -17,7 +26,14 @@ __all__ = [
     "Tensor",
     "TensorStatus",
     "TensorVerdict",
+    "behind_first_step",
     "compare_tensors",
+    "constant_over_steps",
     "dequantise",
+    "first_step",
+    "flagged",
+    "in_steps",
     "localise_tensors",
+    "series_of",
+    "step_of",
 ]

@@ -236,3 +236,74 @@ def test_a_name_cannot_move_the_cursor(compare, tmp_path):
     assert code == 0
     assert "\x1b[2J" not in out
     assert "bad\\x1b[2Jname" in out
+
+
+def save_steps(folder, tokens, **layers):
+    """A folder of decode steps, each with its one token and the ``layers`` of that step."""
+    for step, token in enumerate(tokens):
+        (folder / f"step-{step}").mkdir(parents=True)
+        np.save(folder / f"step-{step}" / "token.npy", np.int64([token]))
+        for name, values in layers.items():
+            np.save(folder / f"step-{step}" / f"{name}.npy", values[step])
+
+
+def test_a24_twenty_equal_tokens_are_constant_and_the_layers_start_at_step_0(compare, tmp_path):
+    tokens = [int(token) for token in np.arange(1, 21) * 7 % 11]
+    right = [CONV + np.float32(step) for step in range(20)]
+    save_steps(tmp_path / "cpu", tokens, attention=right, mask=[CONV] * 20)
+    save_steps(tmp_path / "npu", [0] * 20, attention=[values + 1 for values in right], mask=[CONV] * 20)
+    code, out, _ = compare("cpu", "npu", "--json")
+    found = strict(out)
+    assert (code, found["first_deviating_step"]) == (1, 0)
+    assert "step 0 is the first that disagrees" in found["reasons"]
+    steps = [int(layer["name"].partition("/")[0].removeprefix("step-")) for layer in found["layers"]]
+    assert steps == sorted(steps), "step 10 does not come before step 2"
+    told = layers(out)
+    assert told["step-0/token"]["metrics"]["decided_by"] == "constant"
+    assert told["step-3/token"]["reason"].startswith("constant output: 0 in all 20 steps where the reference varies")
+    assert told["step-0/attention"]["status"] == "fail", "a layer inside is compared at step 0 too"
+    assert {told[f"step-{step}/mask"]["status"] for step in range(20)} == {"pass"}, (
+        "what is constant on both sides is right"
+    )
+    code, out, _ = compare("cpu", "npu")
+    assert out.index("step-0/attention") < out.index("step-1/attention")
+    assert "step 0 is the first that disagrees" in out
+
+
+def test_steps_are_paired_by_number_however_they_are_written(compare):
+    save("a.npz", **{f"step-{step}/x": CONV + step for step in range(11)})
+    save("b.npz", **{f"iter_{step:02}/x": CONV + step for step in range(11)})
+    code, out, _ = compare("a.npz", "b.npz", "--json")
+    assert code == 0
+    assert layers(out)["step-10/x"]["paired"] == {"with": "iter_10/x", "by": "name", "confidence": 0.9}
+    assert strict(out)["first_deviating_step"] is None
+    save("c.npz", **{"step-1/x": CONV + 1, "step_1/x": CONV + 2, "step-0/x": CONV})
+    save("d.npz", **{"iter-1/x": CONV + 1, "step-0/x": CONV})
+    code, out, _ = compare("c.npz", "d.npz", "--json")
+    assert code == 3, "which of two is meant would be a guess"
+    assert layers(out)["step-1/x"]["status"] == "missing"
+
+
+def test_a_step_that_is_missing_is_never_a_pass(compare):
+    save("a.npz", **{f"step-{step}/x": CONV + step for step in range(3)})
+    save("b.npz", **{f"step-{step}/x": CONV + step for step in range(1, 3)})
+    code, out, _ = compare("a.npz", "b.npz", "--json")
+    assert (code, layers(out)["step-0/x"]["status"]) == (3, "missing")
+
+
+def test_each_step_may_be_a_capture_of_its_own(compare, tmp_path):
+    for side, wrong in (("a", 0.0), ("b", 1.0)):
+        for step in range(3):
+            x = CONV + np.float32(step)
+            y = x * 2 + np.float32(wrong * (step > 0))
+            save_trace(tmp_path / side / f"step-{step}", [("x", "Conv", ("in",), x), ("y", "Mul", ("x",), y)])
+        np.savez(tmp_path / side / "step-3.npz", z=OUT)
+    code, out, _ = compare("a", "b", "--json")
+    found = strict(out)
+    assert (code, found["first_deviating_step"], found["first_deviating_layers"]) == (1, 1, ["step-1/y"])
+    told = layers(out)
+    assert told["step-0/y"]["status"] == told["step-3/z"]["status"] == "pass"
+    assert "behind step 1, which disagrees already" in told["step-2/y"]["reason"]
+    np.savez(tmp_path / "a" / "step-1.npz", x=CONV)
+    code, _, err = compare("a", "b")
+    assert (code, "two captures of step-1 hold step-1/x" in err) == (2, True)
