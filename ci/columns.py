@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ci.prepare import PreparedCase
 from consistency.metrics import stats_from_arrays
-from consistency.quantisation import output_column, quantisation_column, weigh
+from consistency.pairing import across_quantisation
+from consistency.quantisation import backend_column, output_column, quantisation_column, weigh
 from consistency.records import CaseVerdict, Column, ObservedLayer, Quantisation
 from consistency.thresholds import profile as profile_of
 from engine.contract.errors import RunnerNonsense
@@ -19,14 +21,35 @@ from farm.jobs import JobView
 JudgeAnswer = Callable[[Mapping[str, Any]], CaseVerdict]
 
 
-def columns_of(
-    prepared: PreparedCase, fp32: Trace, verdict: CaseVerdict, head: JobView, cpu: JobView | None, judge: JudgeAnswer
-) -> Quantisation:
-    """What quantisation loses, what the device adds, and whether its CPU backend (job ``cpu``) does so too."""
-    rules = profile_of(verdict.profile)
-    lost = quantisation_column(rules, reference_layers(fp32, None), _integer_seen(prepared.golden, fp32))
-    added = output_column("backend", verdict.status, verdict.outputs, verdict.reason)
-    return weigh(lost, added, _cpu_column(cpu, judge), _ran_on(head))
+@dataclass(frozen=True)
+class Columns:
+    """Tells them. What quantisation loses has no device in it and is measured once a case and profile."""
+
+    _lost: dict[tuple[str, str], Column] = field(default_factory=dict)
+
+    def of(
+        self,
+        prepared: PreparedCase,
+        fp32: Trace,
+        verdict: CaseVerdict,
+        head: JobView,
+        cpu: JobView | None,
+        judge: JudgeAnswer,
+    ) -> Quantisation:
+        """What quantisation loses, what the device adds, and whether its CPU backend (job ``cpu``) does so too."""
+        key = prepared.case.id, verdict.profile
+        if key not in self._lost:
+            self._lost[key] = _lost(prepared.golden, fp32, verdict.profile)
+        return weigh(self._lost[key], backend_column(verdict), _cpu_column(cpu, judge), _ran_on(head))
+
+
+def _lost(integer: Trace, fp32: Trace, profile: str) -> Column:
+    reference = reference_layers(fp32, None)
+    inner = across_quantisation(reference, reference_layers(integer, None))
+    finals = {layer.id: layer.id for layer in fp32.finals}
+    return quantisation_column(
+        profile_of(profile), reference, _seen(integer, fp32, finals), _seen(integer, fp32, inner)
+    )
 
 
 def lost_by_quantisation(prepared: PreparedCase, failed: str) -> bool:
@@ -59,11 +82,11 @@ def _cpu_column(cpu: JobView | None, judge: JudgeAnswer) -> Column | None:
     return output_column("cpu", verdict.status, verdict.outputs, verdict.reason)
 
 
-def _integer_seen(integer: Trace, fp32: Trace) -> dict[str, ObservedLayer]:
-    """The integer reference's outputs as if a device had shown them, compared with those of FP32."""
+def _seen(integer: Trace, fp32: Trace, pairs: Mapping[str, str]) -> dict[str, ObservedLayer]:
+    """The integer reference's tensors (``pairs``: FP32 id → its id) as if a device had shown them, against FP32."""
     known, seen = integer.by_id(), {}
-    for layer in fp32.finals:
-        other = known.get(layer.id)
+    for layer in fp32.layers:
+        other = known.get(pairs.get(layer.id, ""))
         if other is None:
             continue
         alike = (other.dtype, other.shape) == (layer.dtype, layer.shape)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from ci.columns import columns_of, lost_by_quantisation
+from ci.columns import Columns, lost_by_quantisation
 from ci.expectations import find_expectation
 from ci.plan import Matrix
 from ci.prepare import PreparedCase
@@ -76,6 +76,7 @@ class Judge:
     level: int
     today: datetime.date = field(default_factory=datetime.date.today)
     referee: SecondReferee = field(default_factory=SecondReferee)
+    columns: Columns = field(default_factory=Columns)
 
     def outcomes(self, summary: RunSummary) -> list[CaseOutcome]:
         """One outcome per case and device, in matrix order."""
@@ -98,7 +99,7 @@ class Judge:
         def judged(answer: Mapping[str, Any]) -> CaseVerdict:
             return replace(self, level=0)._judge(prepared, device, answer, None, None, ())
 
-        told = columns_of(prepared, prepared.fp32, outcome.verdict, outcome.job, cpu, judged)
+        told = self.columns.of(prepared, prepared.fp32, outcome.verdict, outcome.job, cpu, judged)
         lossy = told.columns[0].status == "beyond"
         notes = (*outcome.notes, NOTE_QUANTISATION_LOSS) if lossy else outcome.notes
         reason = f"{outcome.reason}; {told.reason}" if told.blame != "none" else outcome.reason

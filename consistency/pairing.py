@@ -72,6 +72,27 @@ def pair(reference: Sequence[ReferenceLayer], observed: Sequence[ObservedLayer])
     )
 
 
+def across_quantisation(fp32: Sequence[ReferenceLayer], quantised: Sequence[ReferenceLayer]) -> dict[str, str]:
+    """Which tensor of the quantised model stands for a layer of the FP32 one: FP32 id → id in the quantised model.
+
+    Where a tensor is read through codes it is the one that the codes give back (a DequantizeLinear behind a
+    QuantizeLinear of it), so that the loss of its own codes counts as its own; otherwise the tensor of the same name.
+    Layers that are not in both, or there as codes or in another shape, have no pair.
+    """
+    known = {layer.id: layer for layer in quantised}
+    through: dict[str, str] = {}
+    for layer in quantised:
+        codes = known.get(layer.inputs[0]) if layer.op == "DequantizeLinear" and layer.inputs else None
+        if codes is not None and codes.op == "QuantizeLinear" and codes.inputs:
+            through.setdefault(codes.inputs[0], layer.id)
+    pairs = {}
+    for layer in fp32:
+        found = known.get(through.get(layer.id, layer.id))
+        if found is not None and (found.dtype, found.shape) == (layer.dtype, layer.shape):
+            pairs[layer.id] = found.id
+    return pairs
+
+
 def describe_mismatch(reference: ReferenceLayer, observed: ObservedLayer) -> str | None:
     """What is unlike in shape, in words, before any number is computed; ``None`` when alike.
 

@@ -16,6 +16,10 @@ class Column:
     ``quantisation``: the integer reference against FP32, no device in it · ``backend``: what ran on the device against
     the integer reference · ``cpu``: the same device's CPU backend against the integer reference. ``status`` is
     ``within``, ``beyond`` or ``unknown``.
+
+    ``first`` names the layers beyond their bounds that lie behind no other such layer, of ``compared`` layers that are
+    on both sides: those of the FP32 model for ``quantisation``, of the quantised one for ``backend``. The CPU backend
+    is told by its outputs alone.
     """
 
     name: ColumnName
@@ -27,6 +31,8 @@ class Column:
     cosine: float | None = None
     bound: float | None = None
     reason: str = ""
+    first: tuple[str, ...] = ()
+    compared: int = 0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 import pytest
 
-from ci.columns import columns_of, lost_by_quantisation
+from ci import columns as columns_module
+from ci.columns import Columns, lost_by_quantisation
 from consistency.records import CaseVerdict, Quantisation
 from consistency.verdict import judge_case
 from engine.models.golden import golden_trace
@@ -34,7 +35,7 @@ def prepared(small_model: onnx.ModelProto, tmp_path: Path) -> Any:
     golden = golden_trace(quantised_model(path, [X], Recipe(), tmp_path), X, tmp_path)
     label = "ab"[int(np.argmin(golden.tensor(golden.finals[0])))]
     task = TaskEntry.model_validate({"argmax": {"output": "y", "label": label, "labels": ["a", "b"]}})
-    return SimpleNamespace(golden=golden, fp32=fp32, case=SimpleNamespace(checks=lambda: (task.task(),)))
+    return SimpleNamespace(golden=golden, fp32=fp32, case=SimpleNamespace(id="small", checks=lambda: (task.task(),)))
 
 
 def verdict(offset: float) -> CaseVerdict:
@@ -49,7 +50,7 @@ def job(asked: str, got: str, **changes: Any) -> Any:
 
 def told(prepared: Any, cpu: Any, own: float = 0.9, beside: float = 0.0, got: str = "npu") -> Quantisation:
     head = job("npu", got)
-    return columns_of(prepared, prepared.fp32, verdict(own), head, cpu, lambda _: verdict(beside))
+    return Columns().of(prepared, prepared.fp32, verdict(own), head, cpu, lambda _: verdict(beside))
 
 
 def test_the_loss_of_the_quantised_model_is_measured_against_fp32(prepared: Any) -> None:
@@ -85,3 +86,36 @@ def test_a_task_that_the_integer_reference_fails_was_lost_by_quantisation(prepar
     (task,) = check_tasks(prepared.case.checks(), {"y": golden.tensor(golden.finals[0])})
     assert lost_by_quantisation(prepared, task.name)
     assert not lost_by_quantisation(prepared, "another task")
+
+
+def test_every_layer_that_is_in_both_models_is_compared_and_none_of_a_healthy_recipe_is_beyond(prepared: Any) -> None:
+    """Conv, Relu, Reshape, MatMul and Add: what is read through codes by what the codes give back."""
+    column = told(prepared, None, own=0.0).columns[0]
+    assert (column.first, column.compared) == ((), len(prepared.fp32.layers))
+
+
+def test_a_range_that_is_too_narrow_is_told_at_the_very_layer_whose_codes_it_clips(
+    small_model: onnx.ModelProto, tmp_path: Path
+) -> None:
+    """Calibrated on inputs a quarter as large; without the codes' own pairing it would be told at the MatMul behind."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(small_model.SerializeToString())
+    fp32 = golden_trace(path, X, tmp_path)
+    narrow = quantised_model(path, [{"x": X["x"] / 4}], Recipe(operators=("MatMul",)), tmp_path)
+    golden = golden_trace(narrow, X, tmp_path)
+    case = SimpleNamespace(golden=golden, fp32=fp32, case=SimpleNamespace(id="narrow"))
+    column = told(case, None, own=0.0).columns[0]
+    (clipped,) = column.first
+    assert clipped in ("relu", "flat"), "its values are right; the codes that MatMul reads are not"
+    assert np.array_equal(golden.tensor(golden.by_id()[clipped]), fp32.tensor(fp32.by_id()[clipped]))
+
+
+def test_the_loss_of_quantisation_is_measured_once_for_all_devices(
+    prepared: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns, measured = Columns(), []
+    one = columns_module._lost
+    monkeypatch.setattr(columns_module, "_lost", lambda *args: measured.append(args) or one(*args))
+    for own in (0.0, 0.9):
+        columns.of(prepared, prepared.fp32, verdict(own), job("npu", "npu"), None, lambda _: verdict(0.0))
+    assert len(measured) == 1

@@ -106,7 +106,10 @@ def test_layers_against_themselves_are_told_once_they_ran_twice() -> None:
 def test_the_columns_of_a_quantised_case_are_told_where_there_are_some() -> None:
     one = outcome("a", None)
     assert "quantisation" not in case_entry(one)
-    columns = (Column("quantisation", "beyond", "y", 0.5), Column("backend", "within", "y", 0.0))
+    columns = (
+        Column("quantisation", "beyond", "y", 0.5, first=("conv",), compared=7),
+        Column("backend", "within", "y", 0.0),
+    )
     one.quantisation = Quantisation(columns, "model", "why")
     told = case_entry(one)["quantisation"]
     assert (told["blame"], told["reason"]) == ("model", "why")
@@ -114,3 +117,4 @@ def test_the_columns_of_a_quantised_case_are_told_where_there_are_some() -> None
         ("quantisation", 0.5),
         ("backend", 0.0),
     ]
+    assert [(list(column["first"]), column["compared"]) for column in told["columns"]] == [(["conv"], 7), ([], 0)]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency.pairing import describe_mismatch, pair, reused_buffers
+from consistency.pairing import across_quantisation, describe_mismatch, pair, reused_buffers
 from consistency.records import ObservedLayer, ReferenceLayer, Scale
 
 SCALE = Scale(1.0, 1.0, 1.0)
@@ -105,3 +105,38 @@ def test_pairing_does_not_depend_on_the_order_of_what_was_observed(expected, rep
     accounted = set(there.pairs) | set(there.covered) | set(there.missing) | set(there.ambiguous)
     assert accounted == expected
     assert not set(there.missing) & (set(there.pairs) | set(there.covered))
+
+
+def quantised(*layers: tuple[str, str, str], dtype: str = "float32") -> tuple[ReferenceLayer, ...]:
+    """Layers as (id, operator, what it reads); codes are uint8."""
+    return tuple(
+        replace(ref(name, inputs=(reads, "scale")), op=op, dtype="uint8" if op.startswith("Quant") else dtype)
+        for name, op, reads in layers
+    )
+
+
+def test_a_layer_read_through_codes_is_what_the_codes_give_back():
+    """By what reads what, whatever the names; a second reader of the same codes changes nothing."""
+    fp32 = quantised(("conv", "Conv", "x"), ("relu", "Relu", "conv"), ("y", "MatMul", "relu"))
+    int8 = quantised(
+        ("x_codes", "QuantizeLinear", "x"),
+        ("x_back", "DequantizeLinear", "x_codes"),
+        ("conv", "Conv", "x_back"),
+        ("relu", "Relu", "conv"),
+        ("a", "QuantizeLinear", "relu"),
+        ("b", "DequantizeLinear", "a"),
+        ("b2", "DequantizeLinear", "a"),
+        ("y", "MatMul", "b"),
+    )
+    assert across_quantisation(fp32, int8) == {"conv": "conv", "relu": "b", "y": "y"}
+
+
+def test_a_layer_that_is_there_as_codes_or_in_another_shape_or_not_at_all_has_no_pair():
+    fp32 = quantised(("conv", "Conv", "x"), ("wide", "Concat", "conv"), ("gone", "BatchNormalization", "wide"))
+    codes = replace(ref("conv", inputs=("x",)), op="QLinearConv", dtype="uint8")
+    assert across_quantisation(fp32, (codes, ref("wide", shape=(2, 2)))) == {}
+
+
+def test_a_model_stands_for_itself():
+    fp32 = quantised(("conv", "Conv", "x"), ("y", "MatMul", "conv"))
+    assert across_quantisation(fp32, fp32) == {"conv": "conv", "y": "y"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consistency.quantisation import output_column, quantisation_column, weigh
+from consistency.quantisation import backend_column, output_column, quantisation_column, weigh
 from consistency.records import CaseVerdict, Column, Quantisation
 from consistency.thresholds import profile
 from consistency.verdict import judge_case
@@ -107,3 +107,50 @@ def test_each_column_depends_on_its_own_two_sides_alone(lost: float, added: floa
     assert distances == pytest.approx([lost, added, beside], abs=1e-5)
     assert (told.blame == "backend") == (states(told)["backend"] == "beyond" and states(told)["cpu"] == "within")
     assert told.blame != "model" or states(told)["backend"] == "within"
+
+
+def inner(fp32: list[np.ndarray], integer: list[np.ndarray]) -> Column:
+    """The quantisation column of a chain, every layer of which is in both models."""
+    real, codes = chain(*fp32), chain(*integer)
+    seen = {two.id: observe(two, one, 0.0) for one, two in zip(real, codes, strict=True)}
+    return quantisation_column(INT8, reference_of(real), {real[-1].id: seen[real[-1].id]}, seen)
+
+
+def test_the_layer_at_which_the_quantisation_loss_begins_is_named() -> None:
+    column = inner([FP32] * 4, [NEAR, LOSSY, LOSSY, LOSSY])
+    assert (column.status, column.first, column.compared) == ("beyond", ("l1",), 4)
+    told = weigh(column, Column("backend", "within", "l3", 0.0), None, "cpu")
+    assert told.reason.startswith("quantisation loses 0.4 at `l3`, ")
+    assert ", first beyond bounds at `l1`; backend cpu adds 0 at `l3`: " in told.reason
+
+
+def test_a_loss_inside_that_does_not_reach_the_outputs_is_told_and_decides_nothing() -> None:
+    column = inner([FP32] * 3, [NEAR, LOSSY, NEAR])
+    assert (column.status, column.first) == ("within", ("l1",))
+    assert weigh(column, Column("backend", "within", "l2", 0.0), None, "cpu").blame == "none"
+
+
+def test_layers_that_are_not_in_both_models_hide_the_beginning_no_further_than_themselves() -> None:
+    real, codes = chain(FP32, FP32, FP32), chain(LOSSY, LOSSY, LOSSY)
+    seen = {node.id: observe(node, real[0], 0.0) for node in codes}
+    last = {"l2": seen["l2"]}
+    assert quantisation_column(INT8, reference_of(real), last).first == ()
+    column = quantisation_column(INT8, reference_of(real), last, {"l1": seen["l1"], "l2": seen["l2"]})
+    assert (column.first, column.compared) == (("l1",), 2)
+
+
+def test_the_layer_at_which_the_backend_loss_begins_is_the_devices_first_deviating_one() -> None:
+    verdict = judge_case(evidence_of(chain(FP32, LOSSY, LOSSY), chain(FP32, FP32, FP32), name="int8"))
+    column = backend_column(verdict)
+    assert (column.status, column.first, column.compared) == ("beyond", ("l1",), 3)
+    assert ", first beyond bounds at `l1`: " in weigh(Column("quantisation", "within"), column, None, "npu").reason
+    assert backend_column(run_of(NEAR, NEAR)).first == ()
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_two_losses_of_one_chain_each_begin_where_they_were_put(lost: int, added: int) -> None:
+    integer = [LOSSY if place >= lost else FP32 for place in range(6)]
+    device = [value + np.float32(0.7 if place >= added else 0) for place, value in enumerate(integer)]
+    verdict = judge_case(evidence_of(chain(*device), chain(*integer), name="int8"))
+    assert (inner([FP32] * 6, integer).first, backend_column(verdict).first) == ((f"l{lost}",), (f"l{added}",))

@@ -62,6 +62,8 @@ def test_a_large_quantisation_loss_is_a_note_and_no_regression(bench: Bench, tmp
         ["beyond", "within", "within"],
     )
     assert [column["name"] for column in told["columns"]] == ["quantisation", "backend", "cpu"]
+    assert (told["columns"][0]["first"], told["columns"][0]["compared"]) == (["y"], 1), "the model's one layer"
+    assert "first beyond bounds at `y`" in told["reason"]
     assert "a property of the quantised model, not of this device or commit" in entry["reason"]
     assert entry["effective"]["backend"] == "int8"
     page = (done.out / "latest" / "report" / "index.html").read_text()

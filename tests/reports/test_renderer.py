@@ -222,6 +222,26 @@ def test_the_state_of_a_device_is_told_and_escaped(written: Write) -> None:
     assert "<dt>Peak memory</dt><dd>RSS 2 MiB of the runner</dd>" in html
 
 
+def test_the_layer_at_which_a_loss_of_a_quantised_case_begins_is_in_its_table(written: Write) -> None:
+    run = sample.all_pass()
+    numbers = dict.fromkeys(("max_abs", "scaled_rms", "sqnr_db", "cosine", "bound"), 0.5)
+    columns = [
+        {"name": "quantisation", "status": "beyond", "layer": "y", "reason": "", "first": ["relu<7>"], "compared": 9},
+        {"name": "backend", "status": "within", "layer": "y", "reason": "", "first": [], "compared": 11},
+        {"name": "cpu", "status": "within", "layer": "y", "reason": ""},  # as in documents that lack both
+    ]
+    told = {"blame": "model", "reason": "why", "columns": [column | numbers for column in columns]}
+    run.verdict["cases"][0]["quantisation"] = told
+    html = render(written(run)).index.read_text(encoding="utf-8")
+    table = html[html.index('<table class="columns">') :].partition("</table>")[0]
+    cells = [row.rpartition("<td>")[2].partition("</td>")[0] for row in table.split("<tr>")[2:]]
+    assert cells == [
+        '<code>relu&lt;7&gt;</code> <span class="sub">of 9 layers</span>',
+        '<span class="sub">of 11 layers</span>',
+        '<span class="sub">outputs only</span>',
+    ]
+
+
 def test_what_varies_inside_a_device_is_told_where_it_starts(written: Write) -> None:
     run = sample.all_pass()
     inner = {"runs": 5, "varying": 3, "first": ["a<b", "c"], "noise": {"a<b": {"least": 0.25, "most": 0.5}, "c": None}}
