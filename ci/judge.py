@@ -188,6 +188,7 @@ class Judge:
             noise=answer.get("noise", {}),
             layer_runs=varying,
             layers_ran=ran,
+            iterations=sum(1 for entry in answer["passes"] if entry["kind"] == "instrumented"),
         )
         verdict = judge_case(evidence)
         if verdict.status != "fail":

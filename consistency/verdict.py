@@ -177,7 +177,7 @@ def _combine(evidence: CaseEvidence, findings: Findings, judged: JudgedLayers) -
         outputs=findings.outputs,
         tasks=tuple(evidence.tasks),
         extra_layers=judged.pairing.extra,
-        remarks=_remarks(findings, judged),
+        remarks=_remarks(findings, judged, evidence.iterations),
         opinion=findings.opinion,
         inner=findings.inner,
     )
@@ -287,8 +287,10 @@ def _how_layers_were_seen(findings: Findings) -> str:
     return text
 
 
-def _remarks(findings: Findings, judged: JudgedLayers) -> tuple[str, ...]:
+def _remarks(findings: Findings, judged: JudgedLayers, iterations: int) -> tuple[str, ...]:
     remarks = list(judged.pairing.remarks)
+    if iterations > 1:
+        remarks.append(f"layers are those of iteration 0 of {iterations}: what parts later shows in the outputs only")
     if findings.observer:
         remarks.append(_how_layers_were_seen(findings))
     if findings.repeats.explanation:

@@ -22,8 +22,9 @@ class CaseEvidence:
     that ran alone on the golden's inputs. Where looking at all layers at once changed the outputs, ``direct`` names
     those that were also seen a few at a time without changing them (``observed`` has these views); ``None`` when
     nobody tried. ``noise`` maps outputs that vary to how far apart the device's own runs of them are (element by
-    element, the largest); ``layer_runs`` has the layers that varied over ``layers_ran`` runs. ``witnesses`` are the
-    other referees, heard where canonical fails like the device.
+    element, the largest); ``layer_runs`` has the layers that varied over ``layers_ran`` runs. ``iterations`` of the
+    instrumented pass: ``observed`` are the layers of the first. ``witnesses`` are the other referees, heard where
+    canonical fails like the device.
     """
 
     case: str
@@ -45,4 +46,5 @@ class CaseEvidence:
     noise: Mapping[str, float] = field(default_factory=dict)
     layer_runs: Mapping[str, LayerRuns] = field(default_factory=dict)
     layers_ran: int = 1
+    iterations: int = 1
     witnesses: Witnesses | None = None

@@ -196,6 +196,27 @@ def test_a_constant_output_fails_before_any_tolerance():  # A24
     assert judge_case(replace(evidence, outputs=(rounding,))).outputs[0].metric != "constant"
 
 
+def decoder(tokens, wrong=0.0):
+    """Embedding and logits of twenty steps, and the token of each."""
+    logits = np.zeros((20, 11), np.float32)
+    logits[np.arange(20), np.arange(20) * 7 % 11] = 1
+    return chain(np.linspace(1, 2, 20, dtype=np.float32) + np.float32(wrong), logits, np.int64(tokens), op="MatMul")
+
+
+def test_a24_constant_tokens_are_traced_to_the_layers_from_the_first_iteration_on():
+    tokens = np.arange(20) * 7 % 11
+    evidence = evidence_of(decoder([0] * 20, wrong=0.5), decoder(tokens))
+    output = replace(evidence.outputs[0], constant_span=10.0)
+    later = {"l2": "e" * 32}
+    runs = (PlainRun(0, {"l2": output.digest}), PlainRun(1, later), PlainRun(2, later))
+    verdict = judge_case(replace(evidence, outputs=(output,), plain_runs=runs, iterations=3))
+    assert (verdict.outputs[0].status, verdict.outputs[0].metric) == ("fail", "constant")
+    assert "constant output: all 20 elements are 0" in verdict.outputs[0].reason
+    assert verdict.first_deviating == ("l0",), "a layer inside, not the output"
+    assert verdict.remarks[0] == ("layers are those of iteration 0 of 3: what parts later shows in the outputs only")
+    assert not [text for text in judge_case(evidence).remarks if "iteration" in text]
+
+
 def test_variation_beyond_bounds_is_flaky():
     verdict = judge_case(replace(evidence_of(GOLDEN, GOLDEN), plain_runs=runs(0, 9, 0, 9)))
     assert verdict.status == "flaky"

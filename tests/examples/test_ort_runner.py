@@ -46,3 +46,17 @@ def test_a18_a_later_run_does_not_change_an_earlier_result(monkeypatch: pytest.M
     assert kept[0].tolist() == [1.0] * 4
     assert passes[0]["outputs"]["y"] == runner.digest(kept[0])
     assert len({entry["outputs"]["y"] for entry in passes}) == 3
+
+
+def test_a24_the_layers_are_those_of_the_first_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLE.parent))
+    layered = importlib.import_module("ort_layers")
+    engine = object.__new__(layered.Engine)
+    engine.request, engine.inputs, engine.outputs = {}, {}, ["y"]
+    engine.ops = {"conv": "Conv", "y": "Add"}
+    engine.layers = list(engine.ops)
+    monkeypatch.setattr(engine, "exposed", lambda names: SharedBuffer())
+    passes, captured = engine.instrumented(3)
+    assert {name: array.tolist() for name, array in captured.items()} == {"conv": [1.0] * 4, "y": [1.0] * 4}
+    assert [entry["iteration"] for entry in passes] == [0, 1, 2]
+    assert passes[0]["outputs"]["y"] == layered.plain.digest(captured["y"]) != passes[2]["outputs"]["y"]
