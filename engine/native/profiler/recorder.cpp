@@ -51,6 +51,7 @@ void Recorder::map_golden(size_t layer, const GoldenTensor& golden) {
 }
 
 void Recorder::layer(size_t index, const Tensor& tensor) {
+  if (!first_) return;
   const Order& order = orders_[index];
   LayerResult& result = results_[index];
   if (order.same_as >= 0) {
@@ -58,7 +59,7 @@ void Recorder::layer(size_t index, const Tensor& tensor) {
   } else {
     result.seen = observe(tensor);
   }
-  if (!first_ || !result.captured) return;
+  if (!result.captured) return;
   if (order.golden != nullptr) {
     result.has_stats = true;
     result.stats = compare(tensor, order.golden, order.bound);

@@ -27,7 +27,7 @@ class Recorder : public Watcher {
   Recorder(const Graph& graph, const Request& request, std::string folder);
 
   void layer(size_t index, const Tensor& tensor) override;
-  // Statistics and tensors are taken in the first iteration only.
+  // Layers are those of the first iteration: digest, statistics and tensor tell of the same bytes.
   void first_iteration(bool first) { first_ = first; }
   const std::vector<LayerResult>& results() const { return results_; }
 
