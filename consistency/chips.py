@@ -299,7 +299,8 @@ def _reason(layers: Sequence[ChipLayer], status: str, first: Sequence[str], spli
     if status == "fail":
         return f"`{first[0]}` differs: {by_id[first[0]].reason} (bound {words.number(by_id[first[0]].bound)}); {start}"
     if status == "pass":
-        return f"{start}; every difference is within its bound"
+        noisy = any(layer.bound is not None and (layer.difference or 0.0) > layer.bound for layer in layers)
+        return f"{start}; every difference is within its bound{' or own noise' if noisy else ''}"
     unsettled = [layer for layer in layers if layer.status == "needs_tensors"]
     told = f"`{unsettled[0].id}` ({unsettled[0].reason}, bound {words.number(unsettled[0].bound)})"
     which = f"{len(unsettled)} layers, first {told}" if len(unsettled) > 1 else told

@@ -172,6 +172,7 @@ def test_a_pair_is_never_judged_finer_than_a_chips_own_noise():  # A12
     assert fleet(*apart, {}).status == "fail"
     verdict = fleet(*apart, {"a": {"l2": 5 * BOUND}})
     assert (verdict.status, verdict.first_deviating) == ("pass", ())
+    assert verdict.reason.endswith("every difference is within its bound or own noise")
     assert "within own noise" in next(layer.reason for layer in verdict.layers if layer.id == "l2")
     assert fleet(*apart, {"a": {"l2": 0.5 * BOUND}}).status == "fail", "noise excuses no more than itself"
     assert fleet(*apart, {"a": {"l2": 2.1 * BOUND}, "b": {"l2": 2.1 * BOUND}}).status == "pass"
