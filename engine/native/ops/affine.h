@@ -1,6 +1,7 @@
 // What QuantizeLinear and DequantizeLinear share: one scale and zero point for the whole tensor, or one a channel.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/threads.h"
@@ -17,7 +18,15 @@ struct Affine {
   const float* scale = nullptr;
   const void* zero = nullptr;
 
-  size_t channel(int64_t element) const { return static_cast<size_t>(element / inner % channels); }
+  // body(channel, from, to) for each run of elements of one channel in [begin, end): no division an element.
+  template <class Body>
+  void runs(int64_t begin, int64_t end, const Body& body) const {
+    for (int64_t from = begin; from < end;) {
+      const int64_t to = channels == 1 ? end : std::min(end, (from / inner + 1) * inner);
+      body(static_cast<size_t>(from / inner % channels), from, to);
+      from = to;
+    }
+  }
 };
 
 // Checks inputs 1 and 2: constants of one value, or of one a channel along attribute `axis`.

@@ -30,6 +30,7 @@ class CodeConv {
     zero = zero_input(context, places.w_zero, w.dtype);
     w_zero_ = PerLine::of_columns(context, zero, w.dims[0]);
     k_ = g_.in_channels / g_.groups * g_.kernel_h * g_.kernel_w;
+    if (g_.kernel_h == 1 && g_.kernel_w == 1 && g_.in_h == g_.out_h && g_.in_w == g_.out_w) join_rows();
     const int64_t size = static_cast<int64_t>(sizeof(Step)), k = static_cast<int64_t>(k_);
     of_weights_ = w.count() * size;
     context.request_workspace(of_weights_ + context.threads * k * static_cast<int64_t>(kBlock) * size);
@@ -70,6 +71,15 @@ class CodeConv {
     return index < inputs_ ? context.inputs[index] : nullptr;
   }
 
+  // A pointwise convolution sees one long row.
+  void join_rows() {
+    const bool plain = g_.stride_h == 1 && g_.stride_w == 1 && g_.pad_top == 0 && g_.pad_left == 0;
+    if (!plain) return;
+    g_.in_w *= g_.in_h;
+    g_.out_w = g_.in_w;
+    g_.in_h = g_.out_h = 1;
+  }
+
   void pack(const Tensor& w, const Tensor* zero, Step* to) const {
     for (size_t channel = 0; channel < g_.out_channels; ++channel) {
       const int32_t own = w_zero_.zero(zero, channel);
@@ -79,34 +89,55 @@ class CodeConv {
     }
   }
 
+  // Where the first tap of an output pixel lies in the input: outside where there is padding.
+  struct Corner {
+    int64_t top, left;
+  };
+
   // The steps that `count` output pixels from `first` on are sums of, as panels [k, kStepColumns].
   void gather(const RunContext& context, size_t image, size_t group, size_t first, size_t count, Step* block) const {
     const Tensor& x = *context.inputs[places_.x];
     const Tensor* zero = optional(context, places_.x_zero);
     const int32_t own = zero == nullptr ? 0 : code_at(*zero, 0);
-    const size_t channels = g_.in_channels / g_.groups, of_channel = g_.in_h * g_.in_w;
-    const size_t base = (image * g_.in_channels + group * channels) * of_channel;
-    for (size_t i = 0; i < step_panels(count) * kStepColumns; ++i) {
-      const size_t pixel = first + i, row = pixel / g_.out_w, column = pixel % g_.out_w;
-      Step* to = block + i / kStepColumns * kStepColumns * k_ + i % kStepColumns;
-      for (size_t c = 0; c < channels; ++c) {
-        for (size_t h = 0; h < g_.kernel_h; ++h) {
-          const int64_t y = tap(row, g_.stride_h, h, g_.dilation_h, g_.pad_top);
-          const bool inside = i < count && y >= 0 && y < static_cast<int64_t>(g_.in_h);
-          const size_t line = base + c * of_channel + (inside ? static_cast<size_t>(y) * g_.in_w : 0);
-          for (size_t w = 0; w < g_.kernel_w; ++w, to += kStepColumns) {
-            const int64_t at = tap(column, g_.stride_w, w, g_.dilation_w, g_.pad_left);
-            const bool there = inside && at >= 0 && at < static_cast<int64_t>(g_.in_w);
-            *to = there ? static_cast<Step>(code_at(x, line + static_cast<size_t>(at)) - own) : Step{0};
+    const size_t base = (image * g_.groups + group) * (g_.in_channels / g_.groups) * g_.in_h * g_.in_w;
+    for (size_t panel = 0; panel < step_panels(count); ++panel) {
+      const size_t start = panel * kStepColumns, lanes = std::min(kStepColumns, count - start);
+      Corner corners[kStepColumns];
+      for (size_t lane = 0; lane < lanes; ++lane) corners[lane] = corner(first + start + lane);
+      // in one row of the output, and next to one another in the input
+      const bool joined = lanes == kStepColumns && g_.stride_w == 1 && corners[0].top == corners[lanes - 1].top;
+      with_codes(
+          x, [&](const auto* codes) { gather_panel(codes + base, own, corners, lanes, joined, block + start * k_); });
+    }
+  }
+
+  Corner corner(size_t pixel) const {
+    return {static_cast<int64_t>(pixel / g_.out_w * g_.stride_h) - static_cast<int64_t>(g_.pad_top),
+            static_cast<int64_t>(pixel % g_.out_w * g_.stride_w) - static_cast<int64_t>(g_.pad_left)};
+  }
+
+  template <class Code>
+  void gather_panel(const Code* codes, int32_t own, const Corner* corners, size_t lanes, bool joined, Step* to) const {
+    const int64_t height = static_cast<int64_t>(g_.in_h), width = static_cast<int64_t>(g_.in_w);
+    for (size_t c = 0; c < g_.in_channels / g_.groups; ++c, codes += g_.in_h * g_.in_w) {
+      for (size_t h = 0; h < g_.kernel_h; ++h) {
+        for (size_t w = 0; w < g_.kernel_w; ++w, to += kStepColumns) {
+          const int64_t down = static_cast<int64_t>(h * g_.dilation_h), right = static_cast<int64_t>(w * g_.dilation_w);
+          const int64_t y = corners[0].top + down, x = corners[0].left + right;
+          if (joined && y >= 0 && y < height && x >= 0 && x + static_cast<int64_t>(kStepColumns) <= width) {
+            const Code* from = codes + y * width + x;
+            for (size_t lane = 0; lane < kStepColumns; ++lane) to[lane] = static_cast<Step>(from[lane] - own);
+            continue;
+          }
+          std::fill(to, to + kStepColumns, Step{0});
+          for (size_t lane = 0; lane < lanes; ++lane) {
+            const int64_t row = corners[lane].top + down, column = corners[lane].left + right;
+            const bool inside = row >= 0 && row < height && column >= 0 && column < width;
+            if (inside) to[lane] = static_cast<Step>(codes[row * width + column] - own);
           }
         }
       }
     }
-  }
-
-  static int64_t tap(size_t out, size_t stride, size_t kernel, size_t dilation, size_t pad) {
-    return static_cast<int64_t>(out) * static_cast<int64_t>(stride) +
-           static_cast<int64_t>(kernel) * static_cast<int64_t>(dilation) - static_cast<int64_t>(pad);
   }
 
   template <class Put>

@@ -72,9 +72,9 @@ class CodeMatmul {
     context.threads->parallel(static_cast<int64_t>(matrices_.m), 64, [&](int64_t begin, int64_t end, int) {
       for (size_t row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
         const int32_t own = a_zero_.zero(zero, row % rows_);
-        for (size_t p = 0; p < k; ++p) {
-          left[row * k + p] = static_cast<Step>(code_at(a, from + row * k + p) - own);
-        }
+        with_codes(a, [=](const auto* codes) {
+          for (size_t p = 0; p < k; ++p) left[row * k + p] = static_cast<Step>(codes[from + row * k + p] - own);
+        });
       }
     });
   }

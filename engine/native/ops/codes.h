@@ -24,6 +24,16 @@ inline int32_t code_at(const Tensor& codes, size_t index) {
   return static_cast<const int8_t*>(codes.data)[index];
 }
 
+// body(codes as their own type), so that a loop over them asks for the type once.
+template <class Body>
+void with_codes(const Tensor& codes, const Body& body) {
+  if (codes.dtype == DType::uint8) {
+    body(static_cast<const uint8_t*>(codes.data));
+  } else {
+    body(static_cast<const int8_t*>(codes.data));
+  }
+}
+
 // A scale or a zero point: one for all, or one for each row, column or channel ("line").
 struct PerLine {
   size_t stride = 0;

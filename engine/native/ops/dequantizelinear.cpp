@@ -32,11 +32,11 @@ class DequantizeLinear : public Operator {
     float* out = context.outputs[0]->f32();
     const T* zeros = static_cast<const T*>(affine_.zero);
     context.threads->parallel(context.outputs[0]->count(), kAffineGrain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
-        const size_t channel = affine_.channel(i);
-        const int64_t steps = static_cast<int64_t>(in[i]) - static_cast<int64_t>(zeros[channel]);
-        out[i] = static_cast<float>(steps) * affine_.scale[channel];
-      }
+      affine_.runs(begin, end, [=, scales = affine_.scale](size_t channel, int64_t from, int64_t to) {
+        const int64_t zero = zeros[channel];
+        const float scale = scales[channel];
+        for (int64_t i = from; i < to; ++i) out[i] = static_cast<float>(static_cast<int64_t>(in[i]) - zero) * scale;
+      });
     });
   }
 

@@ -2,6 +2,8 @@
 // whatever their length; codes.h says how they become codes. Geometry: as Conv.
 //
 // Scale and zero point of the weights are one value or one an output channel, the others one value.
+#include <vector>
+
 #include "ops/codeconv.h"
 
 namespace refrt {
@@ -25,6 +27,7 @@ class QLinearConv : public Operator {
                       "the bias needs one value per output channel");
     }
     requantise_ = Requantise::to(zero.dtype);
+    multipliers_.resize(static_cast<size_t>(conv_.channels()));
   }
 
   void run(const RunContext& context) override {
@@ -33,10 +36,13 @@ class QLinearConv : public Operator {
     const int32_t* bias = has_bias_ ? static_cast<const int32_t*>(in[kBias]->data) : nullptr;
     const float x_scale = *in[kXScale]->f32(), y_scale = *in[kYScale]->f32();
     const int32_t zero = code_at(*in[kYZero], 0);
-    conv_.run(context, [=](size_t at, size_t channel, int64_t sum) {
-      const float multiplier = x_scale * w_scale_.scale(in[kWScale], channel) / y_scale;
-      out[at] = requantise_(bias == nullptr ? sum : sum + bias[channel], multiplier, zero);
-    });
+    for (size_t channel = 0; channel < multipliers_.size(); ++channel) {
+      multipliers_[channel] = x_scale * w_scale_.scale(in[kWScale], channel) / y_scale;
+    }
+    conv_.run(context,
+              [=, multipliers = multipliers_.data(), back = requantise_](size_t at, size_t channel, int64_t sum) {
+                out[at] = back(bias == nullptr ? sum : sum + bias[channel], multipliers[channel], zero);
+              });
   }
 
  private:
@@ -44,6 +50,7 @@ class QLinearConv : public Operator {
 
   CodeConv conv_;
   PerLine w_scale_;
+  std::vector<float> multipliers_;  // one a channel
   Requantise requantise_;
   bool has_bias_ = false;
 };

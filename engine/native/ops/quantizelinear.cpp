@@ -31,13 +31,14 @@ class QuantizeLinear : public Operator {
     constexpr float kLeast = std::numeric_limits<T>::min();
     constexpr float kMost = std::numeric_limits<T>::max();
     context.threads->parallel(context.outputs[0]->count(), kAffineGrain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
-        const size_t channel = affine_.channel(i);
-        const float zero = zeros[channel];
-        const float scaled = std::nearbyint(in[i] / affine_.scale[channel]) + zero;
-        const float kept = scaled < kLeast ? kLeast : scaled > kMost ? kMost : scaled;
-        out[i] = static_cast<T>(kept == kept ? kept : zero);
-      }
+      affine_.runs(begin, end, [=, scales = affine_.scale](size_t channel, int64_t from, int64_t to) {
+        const float zero = zeros[channel], scale = scales[channel];
+        for (int64_t i = from; i < to; ++i) {
+          const float scaled = std::nearbyint(in[i] / scale) + zero;
+          const float kept = scaled < kLeast ? kLeast : scaled > kMost ? kMost : scaled;
+          out[i] = static_cast<T>(kept == kept ? kept : zero);
+        }
+      });
     });
   }
 

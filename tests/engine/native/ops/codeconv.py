@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 GEOMETRIES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 3, 31, 29), (16, 3, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     ((2, 5, 127, 3), (7, 5, 1, 1), {}),
+    ((1, 2, 4, 70), (3, 2, 3, 3), {"pads": [1, 1, 1, 1]}),
     ((1, 6, 9, 10), (4, 3, 3, 2), {"group": 2, "pads": [1, 0, 2, 1]}),
     ((1, 4, 14, 14), (4, 1, 5, 5), {"group": 4, "pads": [2, 2, 2, 2]}),
     ((1, 4, 15, 17), (8, 1, 3, 3), {"group": 4, "strides": [2, 1], "pads": [1, 1, 1, 1]}),
