@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engine.places import cache_root
+
 REPOSITORY = Path(__file__).parents[2]
 LOCKSTEP = [str(Path(sys.executable).parent / "lockstep")]
 
@@ -63,6 +65,16 @@ class Bench:
     def gate(self, *words: str, seconds: float = 280.0) -> Outcome:
         """Run ``lockstep gate`` with its output in this bench's folder."""
         return self.lockstep("gate", "--out", str(self.folder / "out"), *words, seconds=seconds)
+
+    def own_cache(self) -> Path:
+        """Give this bench references and models of its own; what is costly to make stays shared."""
+        cache = self.folder / "cache"
+        cache.mkdir()
+        for shared in ("builds", "debian", "manifests", "sources", "uv", "blobs"):
+            if (cache_root() / shared).exists():
+                (cache / shared).symlink_to(cache_root() / shared)
+        self.environment["LOCKSTEP_CACHE"] = str(cache)
+        return cache
 
     def fleet(self, *devices: dict[str, Any]) -> str:
         """Write a devices file; returns its path."""

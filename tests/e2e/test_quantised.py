@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.digest import file_sha256
-from tests.e2e.bench import HOST, Bench
+from engine.toolchain import Toolchain
+from tests.e2e.bench import HOST, REPOSITORY, Bench
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services, pytest.mark.timeout(600)]
 
+PAIR = ("fp32", "int8")
 NO_VNNI = "vnni" not in Path("/proc/cpuinfo").read_text() and " avx2" in Path("/proc/cpuinfo").read_text()
 
 
@@ -81,3 +85,79 @@ def test_a_saturating_backend_is_blamed_beside_a_right_cpu(bench: Bench, tmp_pat
         "backend",
         ["within", "beyond", "within"],
     )
+
+
+def qoperator_suite(folder: Path) -> str:
+    """The FP32 model and its form in QLinearMatMul, weights and activations over the full range of their codes."""
+    (folder / "fp32.onnx").write_bytes(fp32_model(1.0).SerializeToString())
+    weights = numpy_helper.to_array(fp32_model(1.0).graph.initializer[0])
+    values = {
+        "xs": np.float32(1.25 / 255), "xz": np.uint8(128), "ws": np.float32(1 / 127), "wz": np.int8(0),
+        "w": np.rint(weights * 127).astype(np.int8), "ys": np.float32(40 / 255), "yz": np.uint8(128),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["codes"]),
+        helper.make_node("QLinearMatMul", ["codes", "xs", "xz", "w", "ws", "wz", "ys", "yz"], ["sums"]),
+        helper.make_node("DequantizeLinear", ["sums", "ys", "yz"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(*end) for end in (("x", 1, [4, 576]), ("y", 1, [4, 4]))]
+    initial = [numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()]
+    graph = helper.make_graph(nodes, "one", ends[:1], ends[1:], initial)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
+    (folder / "int8.onnx").write_bytes(model.SerializeToString())
+    models = [{"id": name, "path": f"{name}.onnx", "sha256": file_sha256(folder / f"{name}.onnx")} for name in PAIR]
+    document = {
+        "name": "pair",
+        "models": [models[0], models[1] | {"fp32": "fp32"}],
+        "inputs": [{"id": "noise", "recipe": "noise-windows", "parameters": {"windows": 4, "amplitude": 20000}}],
+        "cases": [{"id": "int8", "model": "int8", "inputs": {"x": "noise"}, "profile": "int8"}],
+    }
+    (folder / "pair.yaml").write_text(json.dumps(document))
+    return str(folder / "pair.yaml")
+
+
+GOLDEN = """
+import sys
+from pathlib import Path
+from engine.models.golden import golden_trace
+from farm.suites import load_suite
+suite, cache = load_suite(Path(sys.argv[1])), Path(sys.argv[2])
+inputs = {name: made.array() for name, made in suite.prepare(suite.cases[0], {}, cache).items()}
+golden_trace(Path(sys.argv[1]).parent / "int8.onnx", inputs, cache / "references" / "golden")
+"""
+
+
+def golden_on(cpu: str, suite: Path, bench: Bench) -> None:
+    """Keep the golden that ONNX Runtime computes on an emulated ``cpu``: what the gate would compute on such a host."""
+    emulator = Toolchain.ensure().emulator("qemu-x86_64")
+    cache = bench.environment["LOCKSTEP_CACHE"]
+    command = [str(emulator), "-cpu", cpu, sys.executable, "-c", GOLDEN, str(suite), cache]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.qemu
+@pytest.mark.long
+def test_a_model_in_qoperator_form_has_a_canonical_referee(bench: Bench, tmp_path: Path) -> None:
+    bench.own_cache()
+    suite = qoperator_suite(tmp_path)
+    golden_on("Nehalem", Path(suite), bench)
+    done = bench.gate("--suite", suite, "--devices", bench.fleet(HOST))
+    entry = done.case("int8", "host")
+    assert (done.exit_code, entry["status"]) == (0, "pass"), done.text
+    assert entry["coverage"]["paired"] == 3
+    assert [column["compared"] for column in entry["quantisation"]["columns"]] == [1, 3]
+
+
+@pytest.mark.qemu
+@pytest.mark.long
+def test_a_golden_of_a_cpu_whose_8_bit_kernels_saturate_blames_no_commit(bench: Bench, tmp_path: Path) -> None:
+    """ONNX Runtime as it is on AVX2 without VNNI: its sums are wrong, canonical's and the evaluator's are not."""
+    bench.own_cache()
+    suite = qoperator_suite(tmp_path)
+    golden_on("Haswell", Path(suite), bench)
+    done = bench.gate("--suite", suite, "--devices", bench.fleet(HOST))
+    entry = done.case("int8", "host")
+    assert (done.exit_code, entry["status"]) == (3, "inconclusive"), done.text
+    assert "golden_suspect" in entry["notes"]
+    assert {layer["op"] for layer in entry["second_referee"]["layers"]} >= {"QLinearMatMul"}

@@ -15,7 +15,6 @@ from onnx import TensorProto, helper, numpy_helper
 from engine.digest import file_sha256
 from engine.models.golden import golden_trace
 from engine.models.mutate import mutate
-from engine.places import cache_root
 from farm.suites import load_suite
 from tests.e2e.bench import HOST, Bench
 
@@ -54,12 +53,7 @@ def suite(tmp_path: Path, bench: Bench) -> Path:
         "cases": [{"id": "small", "model": "small", "inputs": {"x": "noise"}}],
     }
     (folder / "small.yaml").write_text(json.dumps(document))
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for shared in ("builds", "debian", "manifests", "sources", "uv", "blobs"):
-        if (cache_root() / shared).exists():
-            (cache / shared).symlink_to(cache_root() / shared)
-    bench.environment["LOCKSTEP_CACHE"] = str(cache)
+    bench.own_cache()
     return folder / "small.yaml"
 
 
