@@ -49,7 +49,19 @@ def learned_file(
 def learned_text(file: LearnedFile) -> str:
     """The file's text; the same evidence gives the same bytes."""
     document = file.model_dump(mode="json", exclude_none=True)
-    return HEAD + yaml.safe_dump(document, sort_keys=False, width=WIDTH)
+    return HEAD + yaml.dump(document, Dumper=_Lines, sort_keys=False, width=WIDTH)
+
+
+class _Lines(yaml.SafeDumper):
+    """Lists of plain values on one line."""
+
+
+def _list(dumper: _Lines, data: list[object]) -> yaml.Node:
+    plain = all(isinstance(value, (str, int, float)) for value in data)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=plain)
+
+
+_Lines.add_representer(list, _list)
 
 
 def achieved(held: Sequence[HeldOut]) -> Achieved:
@@ -74,8 +86,12 @@ def described(name: str, folder: Path = FOLDER) -> str:
     if name in PROFILE_NAMES:
         return "\n".join(_plain(found))
     learned = read_learned(name, folder)
-    head = f"{'operator':18} {'dtype':9} {'backend':8} {'bound':>21} {'largest':>8} {'layers':>7} {'families':>8}"
+    head = (
+        f"{'operator':18} {'dtype':9} {'backend':8} {'bound':>21} {'fitted':>8} {'base':>8} {'largest':>8} "
+        f"{'base/largest':>12} {'layers':>7} {'families':>8}"
+    )
     lines = [*_evidence(learned), "", head, *(_told(rule, found) for rule in learned.rules)]
+    lines += ["fitted: what the stated rate would allow at the longest reduction, were the base not there"]
     lines += [f"any other operator, dtype, backend or longer reduction: the rule of {learned.base}"]
     if any(rule.op == CARRIED for rule in learned.rules):
         lines += [f"{CARRIED}: {', '.join(sorted(CARRIERS))}"]
@@ -104,7 +120,10 @@ def changes(a: str, b: str, folder: Path = FOLDER) -> tuple[list[str], bool]:
 def _rule(rule: LearnedRule) -> Rule:
     integer = Integers(**vars(rule.integer)) if rule.integer else None
     told = {key: value for key, value in vars(rule).items() if key != "integer"}
-    return Rule(**{**told, "largest": _digits(rule.largest)}, integer=integer)
+    told |= {"largest": _digits(rule.largest)}
+    if rule.sharper_above is not None:
+        told["sharper_above"] = _digits(rule.sharper_above)
+    return Rule(**told, integer=integer)
 
 
 def _digits(value: float) -> float:
@@ -129,13 +148,22 @@ def _plain(found: Profile) -> list[str]:
 
 def _told(rule: Rule, found: Profile) -> str:
     if rule.integer:
+        base = found.integers.get(rule.dtype, found.other_integers).max_differing
         bound = f"{rule.integer.max_lsb} LSB, {rule.integer.max_differing:.1e}"
     else:
+        base = found.by_op.get(rule.op, found.floats).rtol
         grown = f" × n^{rule.growth:g} to {rule.longest}" if rule.growth else ""
         bound = f"{rule.rtol:.1e}{grown}"
-    notes = [f"the bound of {found.base} stays"] if rule.capped else []
+    notes = []
+    if rule.capped:
+        above = f", sharper above a rate of {rule.sharper_above:g}" if rule.sharper_above is not None else ""
+        notes += [f"the bound of {found.base} stays{above}"]
     notes += [f"{rule.beyond} layers beyond {found.base}"] if rule.beyond else []
-    line = f"{rule.op:18} {rule.dtype:9} {rule.backend:8} {bound:>21} {rule.largest:8.1e} {rule.layers:7}"
+    fitted = f"{rule.fitted:8.1e}" if rule.fitted else f"{'':8}"
+    line = (
+        f"{rule.op:18} {rule.dtype:9} {rule.backend:8} {bound:>21} {fitted} {base:8.1e} {rule.largest:8.1e} "
+        f"{base / rule.largest:12.1f} {rule.layers:7}"
+    )
     return f"{line} {rule.families:8}  {'; '.join(notes)}".rstrip()
 
 
@@ -151,7 +179,8 @@ def _evidence(learned: LearnedFile) -> list[str]:
         f"margin {learned.margin:g} over the largest error seen, from the excesses of {len(learned.excesses)} families",
         f"learned {told.date} from {told.layers} layers of {told.runs} runs",
         *(f"  {family}: {', '.join(models)}" for family, models in told.families.items()),
-        f"engines: {', '.join(told.engines)}",
+        "engines:",
+        *(f"  {ran.engine}: {ran.runs} runs of {len(ran.models)} models on {ran.chip}" for ran in told.engines),
         f"held out, {all_.added} of {all_.runs} runs blamed that {learned.base} passes (95 %: {low:g} … {high:g})",
         *held,
         f"command: {told.command}",

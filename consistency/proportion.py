@@ -72,6 +72,13 @@ def student(probability: float, freedom: int) -> float:
     return bisect(lambda value: _within(value, freedom) - (2 * probability - 1), 0.0, high)
 
 
+def student_beyond(value: float, freedom: int) -> float:
+    """The probability that Student's t with ``freedom`` degrees exceeds ``value`` ≥ 0: the inverse of ``student``."""
+    if value < 0.0 or freedom < 1:
+        raise ValueError(f"no tail of t beyond {value} with {freedom} degrees of freedom")
+    return (1.0 - _within(value, freedom)) / 2
+
+
 def bisect(rising: Callable[[float], float], low: float, high: float) -> float:
     """Where a rising function is zero between ``low`` and ``high``, to the last bit that 200 halvings reach."""
     for _ in range(200):

@@ -44,6 +44,8 @@ class Rule(Strict):
     dtype: Word
     backend: Word
     rtol: float | None = Field(default=None, gt=0.0, lt=1.0)
+    fitted: float | None = Field(default=None, gt=0.0, lt=1e9)
+    sharper_above: Share | None = None
     growth: Share = 0.0
     longest: int = Field(ge=0, le=2**40)
     integer: Integers | None = None
@@ -92,13 +94,22 @@ class Achieved(Strict):
     families_added_interval: tuple[Share, Share]
 
 
+class EngineRan(Strict):
+    """One engine on one chip: the models it ran, and in how many runs."""
+
+    engine: Word
+    chip: Word
+    models: tuple[Word, ...]
+    runs: int = Field(ge=1)
+
+
 class Evidence(Strict):
     """Where the numbers come from."""
 
     date: str = Field(pattern=r"^\d{4}-\d\d-\d\d$")
     command: str = Field(max_length=2000)
     families: dict[Word, tuple[Word, ...]]
-    engines: tuple[Word, ...]
+    engines: tuple[EngineRan, ...]
     versions: dict[Word, Word]
     runs: int = Field(ge=1)
     layers: int = Field(ge=1)

@@ -40,14 +40,25 @@ def command() -> None:
     help="Runs of healthy engines that may be blamed, on models never seen.",
 )
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("thresholds"), show_default=True)
+@click.option(
+    "--devices",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("devices.yaml"),
+    show_default=True,
+    help="Its emulated devices are the other chips.",
+)
+@click.option("--host-only", is_flag=True, help="Learn from engines of this host's chip alone.")
 @click.option("--quiet", is_flag=True, help="No progress.")
-def learn_command(name: str, base: str, false_alarms: float, out: Path, quiet: bool) -> int:
-    """Run every healthy engine of this host and write thresholds/NAME.yaml.
+def learn_command(
+    name: str, base: str, false_alarms: float, out: Path, devices: Path, host_only: bool, quiet: bool
+) -> int:
+    """Run every healthy engine on this host and on emulated chips, and write thresholds/NAME.yaml.
 
     Each family of models is also judged by what the others taught; exit code 1 when more of those runs are blamed,
     beyond those that the base blames itself, than stated.
     """
-    from ci.learning.observe import observe  # noqa: PLC0415 - heavy imports; --help stays quick
+    from ci.learning.chips import chip_engines  # noqa: PLC0415 - heavy imports; --help stays quick
+    from ci.learning.observe import observe  # noqa: PLC0415
     from ci.learning.write import write_learned  # noqa: PLC0415
     from engine.contract.errors import UsageError  # noqa: PLC0415
 
@@ -58,7 +69,8 @@ def learn_command(name: str, base: str, false_alarms: float, out: Path, quiet: b
     say = (lambda _: None) if quiet else (lambda line: click.echo(click.style(f"  {line}", dim=True), err=True))
     command_line = "lockstep " + " ".join(sys.argv[1:])
     today = datetime.now(UTC).date().isoformat()
-    observed = observe(Path.cwd(), base, say)
+    chips = chip_engines(Path.cwd(), base, None if host_only else devices, say)
+    observed = observe(Path.cwd(), base, say, chips=chips)
     for line in observed.left_out:
         click.echo(f"left out: {line}", err=True)
     path, file = write_learned(observed, name, base, false_alarms, out, today, command_line)

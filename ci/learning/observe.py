@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import onnx
 
-from ci.learning.precisions import Stored, engines, subject_model
+from agents.host import host_facts
+from ci.learning.chips import ChipEngine
+from ci.learning.precisions import Stored, engines, engines_elsewhere, subject_model
 from ci.learning.subjects import LEARNED_FROM, family_of
 from ci.sensitivity.engines import GOLDEN, Arrays, Engine, expected_layers, host_refrt
 from ci.sensitivity.subjects import Subject, fetch
@@ -22,7 +24,25 @@ from farm import kernel
 
 #: What all engines here run on.
 BACKEND = "cpu"
+#: Inputs of each model on other chips: an emulated run costs a hundred native ones, and models are what counts.
+INPUTS_ELSEWHERE = 1
 Say = Callable[[str], None]
+
+
+@dataclass
+class Ran:
+    """Which models an engine ran on a chip, and in how many runs."""
+
+    engine: str
+    chip: str
+    models: list[str] = field(default_factory=list)
+    runs: int = 0
+
+    def count(self, model: str) -> None:
+        """One more run, of ``model``."""
+        self.runs += 1
+        if model not in self.models:
+            self.models.append(model)
 
 
 @dataclass(frozen=True)
@@ -30,7 +50,7 @@ class Observed:
     """All observations, the engines that made them, and what could not be run, with the reason."""
 
     observations: tuple[Observation, ...]
-    engines: tuple[str, ...]
+    engines: tuple[Ran, ...]
     left_out: tuple[str, ...]
 
 
@@ -47,14 +67,24 @@ class _Golden:
         return cls(model, tuple(expected_layers(model)), tensors, reductions(model, tensors, inputs))
 
 
-def observe(root: Path, precision: str, say: Say, subjects: Sequence[Subject] = LEARNED_FROM) -> Observed:
-    """Run every healthy engine of ``precision`` on every subject; ``root`` holds the engines' manifests."""
+def observe(
+    root: Path,
+    precision: str,
+    say: Say,
+    subjects: Sequence[Subject] = LEARNED_FROM,
+    chips: Sequence[ChipEngine] = (),
+) -> Observed:
+    """Run every healthy engine of ``precision`` on every subject; ``root`` holds the engines' manifests.
+
+    ``chips`` are engines on other chips than this host's.
+    """
     kernel.install()
     models, content = fetch(tuple(subjects), say)
     builds = host_refrt(root, say) if precision == "fp32" else ()
     observations: list[Observation] = []
-    names: dict[str, None] = {}
+    ran: dict[str, Ran] = {}
     left_out: dict[str, None] = {}
+    own = f"this host ({host_facts().get('cpu', 'unknown')})"
     for number, subject in enumerate(subjects, 1):
         inputs = [subject.make(content, place) for place in range(max(subject.inputs, 2))]
         try:
@@ -64,18 +94,21 @@ def observe(root: Path, precision: str, say: Say, subjects: Sequence[Subject] = 
             left_out[f"{subject.name}: {error.message}"] = None
             continue
         for place, (arrays, golden) in enumerate(zip(inputs, goldens, strict=True)):
-            for engine in engines(precision, model, arrays, builds):
+            elsewhere = engines_elsewhere(precision, model, arrays, chips) if place < INPUTS_ELSEWHERE else ()
+            for engine in (*engines(precision, model, arrays, builds), *elsewhere):
                 say(f"model {number} of {len(subjects)}, {subject.name}, input {place}: {engine.name}")
                 try:
                     observations += _errors(golden, subject, engine, place, arrays)
-                    names[engine.name] = None
                 except LockstepError as error:
                     left_out[f"{subject.name}, {engine.name}: {error.message}"] = None
-    return Observed(tuple(observations), tuple(names), tuple(left_out))
+                    continue
+                chip = getattr(engine, "chip", "") or own
+                ran.setdefault(engine.name, Ran(engine.name, chip)).count(subject.name)
+    return Observed(tuple(observations), tuple(ran.values()), tuple(left_out))
 
 
 def _errors(
-    golden: _Golden, subject: Subject, engine: Engine | Stored, place: int, inputs: Arrays
+    golden: _Golden, subject: Subject, engine: Engine | Stored | ChipEngine, place: int, inputs: Arrays
 ) -> Iterator[Observation]:
     got = engine.run(golden.model, inputs)
     for layer in golden.layers:

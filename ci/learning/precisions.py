@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from ci.learning.chips import ChipEngine, suited
 from ci.sensitivity.engines import GOLDEN, HEALTHY_ORT, Arrays, Engine, Ort, Refrt, healthy
 from engine.models.graph import read_model
 from engine.models.quantise import Recipe, quantised_model
@@ -23,13 +24,22 @@ EXACT_PRODUCTS = ("session.x64quantprecision", "1")
 
 @dataclass(frozen=True)
 class Stored:
-    """ONNX Runtime with tensors rounded to 16 bits as they are stored: every Nth layer (0: none) and the weights."""
+    """ONNX Runtime with tensors rounded to 16 bits as they are stored: every Nth layer (0: none) and the weights.
+
+    It runs on this host, or on the chip of ``on``, whose own settings then decide the optimisation.
+    """
 
     name: str
     precision: str
     every: int = 1
     weights: bool = True
     optimisation: str = "off"
+    on: ChipEngine | None = None
+
+    @property
+    def chip(self) -> str:
+        """The chip of ``on``; empty for this host's."""
+        return self.on.chip if self.on else ""
 
     def run(self, model: onnx.ModelProto, inputs: Arrays) -> dict[str, np.ndarray]:
         """Layer id to tensor."""
@@ -39,6 +49,8 @@ class Stored:
         if self.weights:
             _round_weights(changed, self.precision)
         names = list(kinds)
+        if self.on:
+            return self.on.run(changed, inputs, names)
         copy = onnx.ModelProto()
         copy.CopyFrom(changed)
         given = {value.name for value in copy.graph.output}
@@ -60,7 +72,7 @@ def subject_model(precision: str, model: onnx.ModelProto, inputs: Sequence[Array
 def engines(
     precision: str, model: onnx.ModelProto, inputs: Arrays, builds: Sequence[Refrt]
 ) -> Sequence[Engine | Stored]:
-    """Every healthy engine of that precision that can run ``model``."""
+    """Every healthy engine of that precision on this host that can run ``model``."""
     if precision == "fp32":
         return healthy(model, inputs, builds)
     if precision == "int8":
@@ -68,6 +80,23 @@ def engines(
             Ort(engine.name, engine.optimisation, engine.threads, engine.every, (*engine.entries, EXACT_PRODUCTS))
             for engine in HEALTHY_ORT
         )
+    return _stored(precision)
+
+
+def engines_elsewhere(
+    precision: str, model: onnx.ModelProto, inputs: Arrays, chips: Sequence[ChipEngine]
+) -> Sequence[ChipEngine | Stored]:
+    """Those of other chips. ``refrt`` computes in 32 bits alone; ONNX Runtime takes rounded and quantised models."""
+    if precision == "fp32":
+        return suited(chips, model, inputs)
+    able = [engine for engine in chips if engine.model_format == "onnx"]
+    if precision == "int8":
+        return able
+    words = "storage, every layer"
+    return [Stored(f"{precision} {words}, {engine.name}", precision, on=engine) for engine in able]
+
+
+def _stored(precision: str) -> tuple[Stored, ...]:
     made = [
         Stored(f"{precision} weights{where}", precision, every=0, optimisation=level)
         for level, where in (("off", ""), ("all", ", all optimisations"))

@@ -10,7 +10,7 @@ from consistency.thresholds import profile
 from consistency.thresholds.fitting import LEAST_FAMILIES, held_out, learn
 from engine.contract.errors import UsageError
 from engine.runtimes import onnxruntime as runtime
-from farm.floors import Evidence, LearnedFile
+from farm.floors import EngineRan, Evidence, LearnedFile
 
 
 def write_learned(
@@ -34,7 +34,10 @@ def write_learned(
         date=date,
         command=command,
         families={family: tuple(sorted(models)) for family, models in sorted(families.items())},
-        engines=observed.engines,
+        engines=tuple(
+            EngineRan(engine=ran.engine, chip=ran.chip, models=tuple(ran.models), runs=ran.runs)
+            for ran in observed.engines
+        ),
         versions={"onnxruntime": runtime.version()},
         runs=len({entry.run for entry in seen}),
         layers=len(seen),

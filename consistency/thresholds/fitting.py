@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, stdev
 
-from consistency.proportion import student
+from consistency.proportion import student, student_beyond
 from consistency.records import Scale, Stats
 from consistency.thresholds.learned import CARRIED, LearnedRule, group_of, learned_profile
 from consistency.thresholds.profile import FLOAT_TYPES, IntegerRule, Profile, effective_scale
@@ -180,11 +180,11 @@ def _learn(seen: Iterable[_Seen], false_alarms: float, base: Profile) -> Learned
         raise ValueError(f"a rate of false alarms lies between 0 and 1, not at {false_alarms}")
     groups = _groups(seen)
     excesses = _excesses(groups)
-    margin = _margin(list(excesses.values()), false_alarms)
-    if margin is None:
+    if len(excesses) < LEAST_FAMILIES:
         return Learned((), None, excesses)
+    margin = _Margin.of(list(excesses.values()), false_alarms)
     known = [group for group in groups if len(group.families) >= LEAST_FAMILIES and group.largest > 0.0]
-    return Learned(tuple(_rule(group, margin, base) for group in known), margin, excesses)
+    return Learned(tuple(_rule(group, margin, base) for group in known), margin.factor, excesses)
 
 
 def _groups(seen: Iterable[_Seen]) -> list[_Group]:
@@ -225,38 +225,62 @@ def _excesses(groups: Iterable[_Group]) -> dict[str, float]:
     return found
 
 
-def _margin(excesses: Sequence[float], rate: float) -> float | None:
-    if len(excesses) < LEAST_FAMILIES:
-        return None
-    logs = [math.log(excess) for excess in excesses]
-    spread = student(max(0.5, 1.0 - rate), len(logs) - 1) * stdev(logs) * math.sqrt(1 + 1 / len(logs))
-    return max(1.0, math.exp(fmean(logs) + spread))
+@dataclass(frozen=True)
+class _Margin:
+    """The prediction bound for the excess of one more family; ``middle`` and ``spread`` are of its logarithm."""
+
+    middle: float
+    spread: float
+    freedom: int
+    rate: float
+
+    @classmethod
+    def of(cls, excesses: Sequence[float], rate: float) -> _Margin:
+        logs = [math.log(excess) for excess in excesses]
+        return cls(fmean(logs), stdev(logs) * math.sqrt(1 + 1 / len(logs)), len(logs) - 1, rate)
+
+    @property
+    def factor(self) -> float:
+        """By which the largest error is multiplied; at least 1."""
+        return max(1.0, math.exp(self.middle + student(max(0.5, 1.0 - self.rate), self.freedom) * self.spread))
+
+    def rate_of(self, factor: float) -> float | None:
+        """The rate at which the margin would be ``factor``; None where that is more than one half, or below 1."""
+        above = math.log(factor) - self.middle if factor >= 1.0 else -1.0
+        if above < 0.0:
+            return None
+        return student_beyond(above / self.spread, self.freedom) if self.spread else 0.0
 
 
-def _rule(group: _Group, margin: float, base: Profile) -> LearnedRule:
+def _rule(group: _Group, margin: _Margin, base: Profile) -> LearnedRule:
     op, dtype, backend = group.key
+    integers = base.integers.get(dtype, base.other_integers)
+    floating = dtype in FLOAT_TYPES
+    ceiling = base.by_op.get(op, base.floats).rtol if floating else integers.max_differing
+    longest = max(group.length(error) for error in group.errors)
+    bound = margin.factor * group.largest
     rule = LearnedRule(
         op=op,
         dtype=dtype,
         backend=backend,
-        longest=max(group.length(error) for error in group.errors),
+        longest=longest,
         layers=len(group.worst),
         families=len(group.families),
         largest=max(error.size for error in group.errors),
         beyond=group.beyond,
+        fitted=_rounded_up(bound * (max(1, longest) ** group.growth if floating else 1.0)),
+        sharper_above=margin.rate_of(ceiling / group.largest),
     )
-    bound = _rounded_up(margin * group.largest)
-    if dtype in FLOAT_TYPES:
-        ceiling = base.by_op.get(op, base.floats).rtol
+    bound = _rounded_up(bound)
+    if floating:
         if bound >= ceiling:
             return replace(rule, rtol=ceiling, capped=True)
         return replace(rule, rtol=bound, growth=group.growth)
-    integers = base.integers.get(dtype, base.other_integers)
     return replace(
         rule,
-        integer=IntegerRule(integers.max_lsb, min(bound, integers.max_differing)),
+        integer=IntegerRule(integers.max_lsb, min(bound, ceiling)),
         largest_lsb=int(max(error.entry.stats.max_abs for error in group.errors)),
-        capped=bound >= integers.max_differing,
+        capped=bound >= ceiling,
     )
 
 

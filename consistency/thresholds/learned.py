@@ -29,8 +29,10 @@ class LearnedRule:
 
     Floats: an error passes up to ``rtol * length ** growth`` of the layer's effective scale, at reduction lengths up to
     ``longest``. Integers: ``integer``. ``capped``: the evidence would allow more than the base profile does, which
-    stays. ``largest`` is the largest error seen (of integers the largest share of differing elements, and
-    ``largest_lsb``), ``beyond`` how many layers the base profile itself failed, which taught nothing.
+    stays. ``fitted`` is what it would allow, at the longest reduction, with no regard to the base; at a stated rate
+    above ``sharper_above`` it would be sharper than the base (None: at no rate up to one half). ``largest`` is the
+    largest error seen (of integers the largest share of differing elements, and ``largest_lsb``), ``beyond`` how many
+    layers the base profile itself failed, which taught nothing.
     """
 
     op: str
@@ -42,6 +44,8 @@ class LearnedRule:
     largest: float
     beyond: int
     rtol: float | None = None
+    fitted: float | None = None
+    sharper_above: float | None = None
     growth: float = 0.0
     integer: IntegerRule | None = None
     largest_lsb: int | None = None

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from ci.cli.main import cli
-from ci.learning.observe import Observed, observe
+from ci.learning.observe import Observed, Ran, observe
 from ci.learning.subjects import FAMILIES, LEARNED_FROM, family_of
 from ci.learning.write import write_learned
 from ci.profiles import changes, described
@@ -39,7 +39,8 @@ def observed(families: int = 7, *ops: str) -> Observed:
         for op in ops or ("Conv", "Relu")
         for run in range(3)
     ]
-    return Observed(tuple(entries), ("an engine", "another"), ())
+    ran = (Ran("an engine", "this host", ["f0-1"], 3), Ran("fast on a9", "a9 (qemu-arm, armv7)", ["f0-1", "f1-1"], 2))
+    return Observed(tuple(entries), ran, ())
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +85,28 @@ def test_show_tells_bounds_and_evidence(folder: Path) -> None:
     assert "held out, 0 of 21 runs blamed that fp32 passes (95 %: 0 … 0.161)" in told
     assert "  f0: 0 of 3 blamed, 0 of them by fp32 too" in told
     assert "any other operator, dtype, backend or longer reduction: the rule of fp32" in told
-    assert [line for line in told.splitlines() if line.startswith("Conv ")]
+    assert "  fast on a9: 2 runs of 2 models on a9 (qemu-arm, armv7)" in told
+    (conv,) = [line.split() for line in told.splitlines() if line.startswith("Conv ")]
+    assert conv[3] == conv[4] < conv[5] == "5.0e-05"  # bound and fitted below the base's
+    assert float(conv[7]) == pytest.approx(5e-5 / float(conv[6]), rel=0.05)
     assert "1 LSB, " in described("small-int8", folder)
     for name in PROFILE_NAMES:
         assert described(name, folder).splitlines()[0].split() == ["operator", "rtol"]
     assert "uint8                    1 LSB in at most 1 % of the elements" in described("int8")
+
+
+def test_show_tells_where_the_base_stays_and_above_which_rate_it_would_not(tmp_path: Path) -> None:
+    loud = [seen(f"f{number}", "Conv", 0, 10 + number * number / 2) for number in range(7)]
+    write_learned(Observed(tuple(loud), (), ()), "loud", "fp32", 0.01, tmp_path, "2026-11-29", "")
+    rule = next(rule for rule in read_learned("loud", tmp_path).rules if rule.op == "Conv")
+    assert rule.capped
+    assert rule.fitted is not None
+    assert rule.fitted > 5e-5
+    assert rule.sharper_above is not None
+    (line,) = [line for line in described("loud", tmp_path).splitlines() if line.startswith("Conv ")]
+    assert line.endswith(f"the bound of fp32 stays, sharper above a rate of {rule.sharper_above:g}")
+    write_learned(Observed(tuple(loud), (), ()), "often", "fp32", rule.sharper_above * 1.2, tmp_path, "2026-11-29", "")
+    assert not any(rule.capped for rule in read_learned("often", tmp_path).rules)
 
 
 def test_diff_tells_what_gets_wider(folder: Path) -> None:
@@ -164,3 +182,12 @@ def test_the_files_of_the_repository_are_no_wider_than_their_base_and_keep_their
     assert not wider, lines
     assert found.achieved.added <= found.false_alarms_per_run * found.achieved.runs
     assert found.achieved.families >= LEAST_FAMILIES
+
+
+@pytest.mark.parametrize(("name", "chips"), [("cpu-fp32", 5), ("cpu-bf16", 1)])
+def test_the_evidence_in_the_repository_is_of_other_chips_too(name: str, chips: int) -> None:
+    ran = read_learned(name, ROOT / "thresholds").evidence.engines
+    assert len({entry.chip for entry in ran if "this host" not in entry.chip}) == chips
+    everywhere = [entry for entry in ran if "ort-layers" in entry.engine]
+    assert everywhere
+    assert {len(entry.models) for entry in everywhere} == {len(LEARNED_FROM)}

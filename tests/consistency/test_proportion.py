@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consistency.proportion import binomial_at_most, clopper_pearson, student, wilson
+from consistency.proportion import binomial_at_most, clopper_pearson, student, student_beyond, wilson
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,14 @@ def test_student_s_quantiles_are_those_of_the_tables(probability: float, freedom
 def test_what_has_no_quantile_is_refused(probability: float, freedom: int) -> None:
     with pytest.raises(ValueError, match="no quantile"):
         student(probability, freedom)
+
+
+@given(st.floats(0.5, 0.9999), st.integers(1, 40))
+def test_the_tail_of_t_is_the_inverse_of_its_quantile(probability: float, freedom: int) -> None:
+    assert student_beyond(student(probability, freedom), freedom) == pytest.approx(1.0 - probability, abs=1e-9)
+
+
+@pytest.mark.parametrize(("value", "freedom"), [(-0.1, 3), (1.0, 0), (float("nan"), 0)])
+def test_a_tail_that_is_none_is_refused(value: float, freedom: int) -> None:
+    with pytest.raises(ValueError, match="no tail of t"):
+        student_beyond(value, freedom)

@@ -39,7 +39,7 @@ def document(name: str = "quiet", **more: Any) -> dict[str, Any]:
             "date": "2026-11-29",
             "command": "lockstep thresholds learn quiet",
             "families": {"a": ["a1", "a2"]},
-            "engines": ["e"],
+            "engines": [{"engine": "e", "chip": "c", "models": ["m"], "runs": 1}],
             "versions": {"onnxruntime": "1"},
             "runs": 10,
             "layers": 20,

@@ -90,6 +90,36 @@ def test_no_bound_gets_wider_than_that_of_the_base_and_the_file_says_so():
     assert (found.rtol, found.capped) == (BASE.floats.rtol, True)
 
 
+@given(
+    st.lists(st.floats(2.5e-3, 2.5e-2), min_size=LEAST_FAMILIES, max_size=9),
+    st.floats(0.002, 0.45),
+)
+def test_a_bound_is_sharper_than_the_base_exactly_above_the_rate_that_the_rule_names(errors, rate):
+    found = rules(families(errors), rate)["Conv"]
+    fitted = learn(families(errors), rate, BASE).margin * max(errors)
+    assert fitted <= found.fitted <= 1.11 * fitted  # rounded up to two digits
+    assert found.fitted == found.rtol or (found.capped and found.fitted >= BASE.floats.rtol)
+    if found.sharper_above is None:
+        assert found.capped
+    elif (
+        not found.sharper_above * 0.999 <= rate <= found.sharper_above * 1.001
+        and not 0.029 <= fitted <= BASE.floats.rtol
+    ):
+        assert found.capped == (rate < found.sharper_above)
+
+
+def test_what_the_noise_would_allow_is_told_for_the_longest_sum():
+    grown = [
+        seen(f"f{place}", size * math.sqrt(length) / 4, layer=f"l{length}", length=length)
+        for place, size in enumerate(QUIET)
+        for length in (16, 36, 100, 1600)
+    ]
+    found = rules(grown, rate=0.01)["Conv"]
+    assert (found.capped, found.longest) == (False, 1600)
+    assert found.fitted == pytest.approx(found.rtol * 1600**found.growth, rel=0.11)
+    assert found.rtol < BASE.floats.rtol < found.fitted
+
+
 def test_what_the_base_fails_teaches_nothing_and_is_counted():
     broken = [seen("f0", 0.5, run=1)]
     assert rules(families(QUIET) + broken)["Conv"].rtol == rules(families(QUIET))["Conv"].rtol
