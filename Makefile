@@ -20,9 +20,9 @@ gate: ## build, deploy and judge the smoke suite on every chip (options: ARGS="-
 	@$(BIN)/lockstep gate $(ARGS) || { code=$$?; \
 	  echo "lockstep gate left with exit code $$code (make turns it into 2; \`$(BIN)/lockstep gate\` keeps it)" >&2; exit $$code; }
 
-test: ## all tests but the long ones (options: ARGS="-k NAME -x")
+test: ## all tests but the long ones, a file a core (options: ARGS="-k NAME -x", ARGS="-n0 --pdb")
 	@setup/bootstrap.sh test
-	@$(BIN)/python -m pytest -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest -m "not long" -n auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 test-long: ## the exhaustive tests
 	@setup/bootstrap.sh test

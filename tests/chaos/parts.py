@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from tests.chaos.table import RESULTS
 
 #: One more than cores: while one waits, two work.
 PARTS = min(8, (os.cpu_count() or 1) + 1)
+#: How long a part that was interrupted may take to end what it started.
+CLEARING_SECONDS = 30
 #: Nothing of the share was chosen by the arguments.
 NO_TESTS = 5
 OUTCOME = re.compile(r"::test_all\[(?P<entry>[^]]+)\] (?P<outcome>PASSED|FAILED|ERROR)")
@@ -73,7 +76,9 @@ def main(arguments: Sequence[str]) -> int:
             thread.join()
     except KeyboardInterrupt:
         for part in parts:
-            part.pytest.kill()  # a run that is interrupted only ends that run; and all that a part starts ends with it
+            with suppress(subprocess.TimeoutExpired):  # it heard the Ctrl-C too, and clears away what it made
+                part.pytest.wait(CLEARING_SECONDS)
+            part.pytest.kill()
         raise
     for part in parts:
         (RESULTS / f"part-{part.number}.log").write_text("".join(part.lines))
