@@ -46,7 +46,7 @@ class Proxy:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         for thread in list(self._threads):
-            thread.join(20)
+            thread.join(60)
         for end in self._open:
             end.close()
 

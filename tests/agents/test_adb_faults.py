@@ -54,7 +54,7 @@ def test_a_line_that_is_cut_is_told_at_once_and_leaves_no_program_behind(device:
         thread, errors = running(agent)
         child = child_of(device)
         getattr(device, fault)()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
         assert f"phone: the adb link {device.serial} was lost" in str(errors[0])
         wait_until(lambda: ended(device, child), "the program outlived its link")
@@ -71,7 +71,7 @@ def test_a_caller_that_hangs_up_leaves_no_program_behind(device: AdbDevice) -> N
         thread, _ = running(agent)
         child = child_of(device)
         agent.interrupted.set()
-    thread.join(20)
+    thread.join(60)
     wait_until(lambda: ended(device, child), "the program outlived its caller")
 
 
@@ -159,7 +159,7 @@ def test_a_server_killed_in_the_middle_voids_the_attempt_and_names_both_versions
         thread, errors = running(agent)
         child_of(device)
         os.kill(ours.pid, signal.SIGKILL)
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
         words = str(errors[0])
         assert f"the adb server was replaced in the middle: {ours.version} before" in words
@@ -194,4 +194,4 @@ def test_another_version_on_our_port_is_named(device: AdbDevice) -> None:
             with agent_of(device.serial, name="phone") as next_one:  # the stranger is not taken for ours
                 assert next_one._link.server.endpoint.port != ours.port
             other.shutdown(socket.SHUT_RDWR)
-            thread.join(20)
+            thread.join(60)

@@ -73,7 +73,7 @@ def test_two_users_at_once_share_one_server(folder: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(found) == 4
     assert len(set(found)) == 1
 

@@ -284,7 +284,7 @@ def test_only_so_many_push_at_once_and_a_lost_lease_ends_the_wait(
         pass
     release.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert entered.acquire(blocking=False)
 
 

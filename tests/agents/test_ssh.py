@@ -294,7 +294,7 @@ def test_a_killed_daemon_is_told_at_once_and_leaves_no_program_behind(daemon: Ss
         thread, errors = running(agent, tmp_path / "mark")
         child = int(wait_for_text(tmp_path / "mark"))
         daemon.kill_daemons()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
         assert "connection to 127.0.0.1" in str(errors[0])
         wait_until(lambda: ended(child), "the program outlived its link")
@@ -305,7 +305,7 @@ def test_a_caller_that_hangs_up_leaves_no_program_behind(daemon: Sshd, tmp_path:
     with agent_of(daemon, tmp_path / "device") as agent:
         thread, errors = running(agent, tmp_path / "mark")
         child = int(wait_for_text(tmp_path / "mark"))
-    thread.join(10)
+    thread.join(60)
     assert errors
     wait_until(lambda: ended(child), "the program outlived its link")
 
@@ -315,10 +315,10 @@ def test_a_frozen_device_is_waited_for_until_the_deadline_and_no_longer(
 ) -> None:
     monkeypatch.setattr(sshlink, "GRACE_SECONDS", 0.5)
     with agent_of(daemon, tmp_path / "device") as agent:
-        thread, errors = running(agent, tmp_path / "mark", seconds=1.0)
+        thread, errors = running(agent, tmp_path / "mark", seconds=3.0)
         wait_for_text(tmp_path / "mark")
         daemon.freeze()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
         assert "was lost" in str(errors[0])
 
