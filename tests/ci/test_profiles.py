@@ -184,10 +184,11 @@ def test_the_files_of_the_repository_are_no_wider_than_their_base_and_keep_their
     assert found.achieved.families >= LEAST_FAMILIES
 
 
-@pytest.mark.parametrize(("name", "chips"), [("cpu-fp32", 5), ("cpu-bf16", 1)])
+@pytest.mark.parametrize(("name", "chips"), [("cpu-fp32", 5), ("cpu-fp16", 1), ("cpu-bf16", 1), ("cpu-int8", 1)])
 def test_the_evidence_in_the_repository_is_of_other_chips_too(name: str, chips: int) -> None:
     ran = read_learned(name, ROOT / "thresholds").evidence.engines
     assert len({entry.chip for entry in ran if "this host" not in entry.chip}) == chips
     everywhere = [entry for entry in ran if "ort-layers" in entry.engine]
     assert everywhere
-    assert {len(entry.models) for entry in everywhere} == {len(LEARNED_FROM)}
+    unquantised = name == "cpu-int8"  # one model cannot be quantised
+    assert {len(entry.models) for entry in everywhere} == {len(LEARNED_FROM) - unquantised}
