@@ -34,7 +34,10 @@ FAST = (
 )
 FLAVOURS = {"canonical": CANONICAL, "fast": FAST}
 # A trap needs no run-time library, so the sanitised binary stays static. SIGILL marks undefined behaviour.
-SANITIZE = ("-g", "-fsanitize=undefined,bounds,float-cast-overflow", "-fsanitize-trap=all")
+SANITIZE = (
+    *("-g", "-fsanitize=undefined,bounds,float-cast-overflow", "-fsanitize-trap=all"),
+    f"-fsanitize-ignorelist={NATIVE / 'sanitize.ignore'}",
+)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ void apply_alone(const Stage& stage, bool channels_last, const Tensor& in, const
   }
   const int64_t channels = out.dims[channels_last ? out.rank - 1 : 1];
   if (channels_last) {
-    std::memcpy(out.data, in.data, static_cast<size_t>(out.bytes()));
+    if (out.bytes() > 0) std::memcpy(out.data, in.data, static_cast<size_t>(out.bytes()));
     for (int64_t at = 0; at < out.count(); at += channels) {
       apply_stage_across(stage, out.f32() + at, static_cast<size_t>(channels), 0);
     }

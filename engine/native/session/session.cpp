@@ -89,7 +89,9 @@ void Session::build(Program& program, PassKind kind) {
   }
 }
 
-void Session::set_input(size_t index, const void* data, size_t bytes) { std::memcpy(inputs_[index], data, bytes); }
+void Session::set_input(size_t index, const void* data, size_t bytes) {
+  if (bytes > 0) std::memcpy(inputs_[index], data, bytes);  // nothing may lie at no address
+}
 
 void Session::run(PassKind kind, Watcher* watcher, std::chrono::steady_clock::time_point deadline) {
   Program& chosen = program(kind);

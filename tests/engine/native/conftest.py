@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,9 @@ def build_host(name: str, flavour: str, abi: str = ABI) -> Path:
 
 @pytest.fixture(scope="session")
 def refrt_program() -> Path:
-    return build_host("refrt", "canonical")
+    """Of this tree, or the one that ``REFRT_UNDER_TEST`` names."""
+    given = os.environ.get("REFRT_UNDER_TEST")
+    return Path(given) if given else build_host("refrt", "canonical")
 
 
 @pytest.fixture
