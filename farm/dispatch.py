@@ -149,7 +149,7 @@ class Board:
         elif job.id in lane.waiting:
             del lane.waiting[job.id]
             lane.cost = lane.cost - job.cost if lane.waiting else 0.0
-            self._line_up(job.device)
+        self._line_up(job.device)  # also when it goes on elsewhere: others may wait for this device
 
     def _line_up(self, device: str) -> None:
         lane = self._lanes[device]

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +85,13 @@ def test_a_board_that_was_told_of_changes_decides_like_a_new_one(rounds, busy, r
         assert sorted(j.id for j in board.lost_messages(NOW + 99, None)) == sorted(
             j.id for j in fresh.lost_messages(NOW + 99, None)
         )
+
+
+@pytest.mark.parametrize("sent", [None, NOW])
+def test_a_job_that_goes_on_elsewhere_makes_way_for_the_next_of_its_device(sent):
+    board = Board([job(0, "a", dispatched=sent), job(1, "a")])
+    board.put(job(0, "b"))
+    assert [j.device for j in board.choose((), NOW, 9)] == ["a", "b"]
 
 
 def test_a_message_is_lost_when_a_free_slot_does_not_take_it():

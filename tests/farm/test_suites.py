@@ -225,7 +225,7 @@ def learned_file(path: Path) -> str:
                     "date": "2026-11-29",
                     "command": "",
                     "families": {"a": ["a"]},
-                    "engines": ["e"],
+                    "engines": [{"engine": "e", "chip": "c", "models": ["m"], "runs": 1}],
                     "versions": {"v": "1"},
                     "runs": 1,
                     "layers": 1,
