@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.digest import file_sha256
 from engine.toolchain import Toolchain
-from tests.e2e.bench import HOST, REPOSITORY, Bench
+from tests.e2e.bench import HOST, REPOSITORY, Bench, Outcome
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services, pytest.mark.timeout(600)]
 
@@ -136,13 +136,17 @@ def golden_on(cpu: str, suite: Path, bench: Bench) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def gate_with_golden_of(cpu: str, bench: Bench, folder: Path) -> Outcome:
+    bench.own_cache()
+    suite = qoperator_suite(folder)
+    golden_on(cpu, Path(suite), bench)
+    return bench.gate("--suite", suite, "--devices", bench.fleet(HOST))
+
+
 @pytest.mark.qemu
 @pytest.mark.long
 def test_a_model_in_qoperator_form_has_a_canonical_referee(bench: Bench, tmp_path: Path) -> None:
-    bench.own_cache()
-    suite = qoperator_suite(tmp_path)
-    golden_on("Nehalem", Path(suite), bench)
-    done = bench.gate("--suite", suite, "--devices", bench.fleet(HOST))
+    done = gate_with_golden_of("Nehalem", bench, tmp_path)
     entry = done.case("int8", "host")
     assert (done.exit_code, entry["status"]) == (0, "pass"), done.text
     assert entry["coverage"]["paired"] == 3
@@ -153,10 +157,7 @@ def test_a_model_in_qoperator_form_has_a_canonical_referee(bench: Bench, tmp_pat
 @pytest.mark.long
 def test_a_golden_of_a_cpu_whose_8_bit_kernels_saturate_blames_no_commit(bench: Bench, tmp_path: Path) -> None:
     """ONNX Runtime as it is on AVX2 without VNNI: its sums are wrong, canonical's and the evaluator's are not."""
-    bench.own_cache()
-    suite = qoperator_suite(tmp_path)
-    golden_on("Haswell", Path(suite), bench)
-    done = bench.gate("--suite", suite, "--devices", bench.fleet(HOST))
+    done = gate_with_golden_of("Haswell", bench, tmp_path)
     entry = done.case("int8", "host")
     assert (done.exit_code, entry["status"]) == (3, "inconclusive"), done.text
     assert "golden_suspect" in entry["notes"]
