@@ -11,7 +11,7 @@ shell, setsid, env, timeout, sha256sum, df, mkdir, mv and rm (toybox has them si
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,8 +85,8 @@ class AdbAgent(PosixAgent):
         # Not through a buffer: what is there must leave at once, though more is still to come.
         return self._link.script(text, *arguments, seconds=seconds, stdin=Pieces(source))
 
-    def _send_apart(self, files: Iterable[Apart], folder: str) -> Iterator[str]:
-        return self._link.push_all(files, self._path(folder))
+    def _send_apart(self, waves: Sequence[Iterable[Apart]], folder: str) -> AbstractContextManager[Iterator[str]]:
+        return self._link.push_all(waves, self._path(folder))
 
     def _supervised(self, text: str, *arguments: str, seconds: float) -> Completed:
         return self._link.supervised(text, *arguments, seconds=seconds, stop=self.interrupted)

@@ -1,8 +1,8 @@
 """The supervisor of our adb server: ``python -m agents.adbdaemon FOLDER ADB``. Standard library only: it starts fast.
 
-It runs the adb binary as a server on a loopback port of its own, with keys of its own, starts it again if it dies, and
-ends it some time after the last user let go of ``users.lock``. The server ends with the supervisor (parent-death
-signal). ``adb kill-server`` on that port is refused by the server itself.
+It runs the adb binary as a server on a socket of its own, with keys of its own, starts it again if it dies, and ends
+it some time after the last user let go of ``users.lock``. The server ends with the supervisor (parent-death signal).
+``adb kill-server`` is refused by the server itself.
 """
 
 from __future__ import annotations
@@ -11,34 +11,63 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from engine.supervising import end_with_parent, write_private
+from engine.supervising import end_with_parent, free_port, socket_in, write_private
 
 #: How long an idle server is kept: the next job finds its devices connected.
 IDLE_SECONDS = 30.0
 START_SECONDS = 20.0
 MAX_RESTARTS = 20
 USB_BUS = Path("/dev/bus/usb")
+#: What a socket holds while the server is busy with something else; a device then waits less often for the next byte.
+SEND_BUFFER_BYTES = 2**20
 #: What the server may see of our environment: no ANDROID_… or ADB_SERVER_SOCKET that points to another server.
 _PASSED_ON = ("PATH", "LANG", "ADB_VENDOR_KEYS", "ADB_LIBUSB", "ADB_USB", "ADB_EMU")
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A running server: where it listens, which process it is, its version and the binary it was started from."""
+    """A server: where it listens (a socket's path, or a loopback port), its process, its version and its binary."""
 
-    port: int
-    pid: int
-    version: str
-    binary: str
+    path: str = ""
+    port: int = 0
+    pid: int = 0
+    version: str = ""
+    binary: str = ""
+
+    @property
+    def address(self) -> str:
+        """In adb's words, for its option ``-L``."""
+        return f"localfilesystem:{self.path}" if self.path else f"tcp:localhost:{self.port}"
+
+    def connect(self, seconds: float) -> socket.socket:
+        """A connection on which no call takes longer than ``seconds``. Raises OSError."""
+        if not self.path:
+            made = socket.create_connection(("127.0.0.1", self.port), seconds)
+            # Requests and answers take turns: waiting to fill a packet would cost 40 ms each.
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return made
+        made = socket.socket(socket.AF_UNIX)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+            # Few may wait to be accepted, and a socket with Python's own timeout is turned away at once then.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(seconds) + 1, 0))
+            made.connect(self.path)
+            made.settimeout(seconds)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
 
 def read_endpoint(folder: Path) -> Endpoint | None:
@@ -49,11 +78,10 @@ def read_endpoint(folder: Path) -> Endpoint | None:
         return None
 
 
-def ask(port: int, service: str, seconds: float = 5.0) -> str | None:
-    """The answer of the server on ``port`` to ``host:…``, None when there is none."""
+def ask(endpoint: Endpoint, service: str, seconds: float = 5.0) -> str | None:
+    """The answer of the server at ``endpoint`` to ``host:…``, None when there is none."""
     try:
-        with socket.create_connection(("127.0.0.1", port), seconds) as connection:
-            connection.settimeout(seconds)
+        with endpoint.connect(seconds) as connection:
             connection.sendall(f"{len(service):04x}{service}".encode())
             stream = connection.makefile("rb")
             with stream:
@@ -64,9 +92,9 @@ def ask(port: int, service: str, seconds: float = 5.0) -> str | None:
         return None
 
 
-def protocol_version(port: int) -> str | None:
-    """``1.0.41`` of whatever adb server listens on ``port``, None when none does."""
-    answer = ask(port, "host:version")
+def protocol_version(endpoint: Endpoint) -> str | None:
+    """``1.0.41`` of whatever adb server listens at ``endpoint``, None when none does."""
+    answer = ask(endpoint, "host:version")
     try:
         return None if answer is None else f"1.0.{int(answer, 16)}"
     except ValueError:
@@ -81,12 +109,6 @@ def binary_version(adb: str) -> str:
         raise OSError(f"{adb} does not tell its version: {(done.stdout + done.stderr).strip()[-200:]}")
     build = re.search(r"^Version (\S+)", done.stdout, re.MULTILINE)
     return f"{protocol[1]} ({build[1]})" if build else protocol[1]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Supervisor:
@@ -123,8 +145,10 @@ class Supervisor:
         threading.Thread(target=self._wait_until_idle, daemon=True).start()
         (self._folder / "home").mkdir(exist_ok=True, mode=0o700)
         (self._folder / "server.log").unlink(missing_ok=True)
+        for left in self._folder.glob("*.sock"):  # of a killed one
+            left.unlink()
         for _ in range(MAX_RESTARTS):
-            if self._serve_once(_free_port()):
+            if self._serve_once(self._new_endpoint()):
                 return 0
             time.sleep(0.1)
         print("the adb server died too often: see server.log", file=sys.stderr)
@@ -142,11 +166,16 @@ class Supervisor:
                 fcntl.flock(lock, fcntl.LOCK_UN)
                 time.sleep(min(left, IDLE_SECONDS))
 
-    def _serve_once(self, port: int) -> bool:
+    def _new_endpoint(self) -> Endpoint:
+        """A name that no server had before: who knows the one before never talks to this one by mistake."""
+        path = socket_in(self._folder, f"adb-{secrets.token_hex(4)}.sock")
+        return Endpoint(path, 0 if path else free_port(), 0, self._version, self._binary)
+
+    def _serve_once(self, new: Endpoint) -> bool:
         """Run the server once; True when nobody needs it any more, False when it died."""
         with (self._folder / "server.log").open("ab") as log:
             server = subprocess.Popen(
-                [self._binary, "-L", f"tcp:localhost:{port}", "server", "nodaemon"],
+                [self._binary, "-L", new.address, "server", "nodaemon"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -156,11 +185,11 @@ class Supervisor:
         endpoint = self._folder / "endpoint.json"
         try:
             until = time.monotonic() + START_SECONDS
-            while server.poll() is None and protocol_version(port) is None and time.monotonic() < until:
+            while server.poll() is None and protocol_version(new) is None and time.monotonic() < until:
                 if self._over.wait(0.02):
                     return True
             if server.poll() is None:
-                write_private(endpoint, json.dumps(asdict(Endpoint(port, server.pid, self._version, self._binary))))
+                write_private(endpoint, json.dumps(asdict(replace(new, pid=server.pid))))
             while server.poll() is None and not self._over.wait(0.1):
                 pass
             return self._over.is_set()
@@ -168,6 +197,8 @@ class Supervisor:
             endpoint.unlink(missing_ok=True)
             server.kill()
             server.wait()
+            if new.path:
+                Path(new.path).unlink(missing_ok=True)
 
     def _environment(self) -> dict[str, str]:
         """HOME is ours, so that ~/.android and its keys are neither read nor written."""

@@ -10,7 +10,7 @@ import io
 import secrets
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,17 +137,20 @@ class AdbLink:
         folder, _, name = path.rpartition("/")
         with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as stream:
             pieces = iter(lambda: stream.read(CHUNK_BYTES), b"")
-            for _ in self.push_all([Apart(name, pieces, size, executable)], folder):
-                pass
+            with self.push_all([[Apart(name, pieces, size, executable)]], folder) as names:
+                for _ in names:
+                    pass
 
-    def push_all(self, files: Iterable[Apart], folder: str) -> Iterator[str]:
-        """Write files below ``folder``; each name is told once the device has confirmed the file.
+    @contextmanager
+    def push_all(self, waves: Sequence[Iterable[Apart]], folder: str) -> Iterator[Iterator[str]]:
+        """Write files below ``folder`` while the block runs; it gets each name once the device has the file.
 
         Raises TransferError with the device's reason, StorageFull when that is lack of room, DeviceUnavailable when
         the link is gone, and whatever the pieces raise.
         """
         try:
-            yield from push_all(lambda: self._stream("sync:"), files, folder)
+            with push_all(lambda: self._stream("sync:"), waves, folder) as names:
+                yield names
         except NotWritten as error:
             raise self._refused(error.path, error.reason) from error
 

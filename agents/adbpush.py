@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from queue import SimpleQueue
 
 from agents import adbsync
@@ -37,66 +37,108 @@ def seconds_for(size: int) -> float:
     return SILENCE_SECONDS + size / SLOWEST_BYTES_PER_SECOND
 
 
-def push_all(stream: Stream, files: Iterable[Apart], folder: str) -> Iterator[str]:
-    """Write files below ``folder``, over up to ``STREAMS`` streams; each name is told once the device has the file.
+@contextmanager
+def push_all(stream: Stream, waves: Sequence[Iterable[Apart]], folder: str) -> Iterator[Iterator[str]]:
+    """Begin to write files below ``folder``; in the block, an iterator of their names as the device gets them.
 
-    ``stream`` opens one; it and the pieces of the files are used by other threads. Raises NotWritten, and whatever a
-    stream or the pieces raise; nothing goes on after that.
+    Up to ``STREAMS`` streams share a wave; the next wave begins when all files of one are on their way. ``stream``
+    opens one; it and the pieces of the files are used by other threads, which have ended after the block. The
+    iterator raises NotWritten, and whatever a stream or the pieces raise; nothing goes on after that.
     """
-    work = _Work(stream, deque(files), folder)
-    threads = [threading.Thread(target=work.run, daemon=True) for _ in range(min(STREAMS, len(work.files)))]
+    work = _Work(stream, waves, folder)
+    threads = [threading.Thread(target=work.run, daemon=True) for _ in range(work.streams)]
     for thread in threads:
         thread.start()
     try:
-        for _ in threads:
-            while (told := work.told.get()) is not None:
-                if isinstance(told, BaseException):
-                    raise told
-                yield told
+        yield work.names()
     finally:
-        work.stopped.set()
+        work.stop()
         for thread in threads:
             thread.join()
 
 
 class _Stopped(Exception):
-    """Another stream has failed."""
+    """Another stream has failed, or nobody wants the rest."""
+
+
+class _Wave:
+    """Files that may travel at the same time, and the streams that still carry some."""
+
+    def __init__(self, files: Iterable[Apart], streams: int) -> None:
+        self._files, self._streams, self._lock = deque(files), streams, threading.Lock()
+        self.over = threading.Event()
+
+    def next(self) -> Apart | None:
+        """The next file, None when there are none."""
+        with suppress(IndexError):  # also when the other stream was quicker
+            return self._files.popleft()
+        return None
+
+    def leave(self) -> None:
+        """A stream has handed over its last file."""
+        with self._lock:
+            self._streams -= 1
+            if not self._streams:
+                self.over.set()
 
 
 class _Work:
     """What is left to send, and what became of the rest: names, an error, None when a stream has no more to do."""
 
-    def __init__(self, stream: Stream, files: deque[Apart], folder: str) -> None:
-        self.files, self.stopped = files, threading.Event()
-        self.told: SimpleQueue[str | BaseException | None] = SimpleQueue()
-        self._stream, self._folder = stream, folder
+    def __init__(self, stream: Stream, waves: Sequence[Iterable[Apart]], folder: str) -> None:
+        listed = [list(files) for files in waves]
+        self.streams = min(STREAMS, max(map(len, listed), default=0))
+        self._waves = [_Wave(files, self.streams) for files in listed]
+        self._stream, self._folder, self._stopped = stream, folder, threading.Event()
+        self._told: SimpleQueue[str | BaseException | None] = SimpleQueue()
+
+    def names(self) -> Iterator[str]:
+        """What has arrived, until all streams have no more to do."""
+        for _ in range(self.streams):
+            while (told := self._told.get()) is not None:
+                if isinstance(told, BaseException):
+                    raise told
+                yield told
+
+    def stop(self) -> None:
+        """Nothing more is wanted."""
+        self._stopped.set()
+        for wave in self._waves:
+            wave.over.set()
 
     def run(self) -> None:
-        """Send files over one stream, without a pause between them, until there are none."""
+        """Send files over one stream, without a pause between those of a wave, until there are none."""
         try:
             with self._stream() as connection:
                 line = adbsync.Bounded(connection, SILENCE_SECONDS)
                 sent: deque[str] = deque()
-                while (file := self._next()) is not None:
-                    line.allow(seconds_for(file.size))
-                    pieces = self._wanted(file.pieces, line, sent)
-                    adbsync.push(line, pieces, f"{self._folder}/{file.name}", file.executable)
-                    sent.append(file.name)
+                for wave in self._waves:
+                    self._send(wave, line, sent)
                 while sent:
                     self._tell(line, sent)
-            self.told.put(None)
+            self._told.put(None)
         except BaseException as error:  # raised again by the thread that waits
-            self.told.put(error)
+            self._told.put(error)
 
-    def _next(self) -> Apart | None:
-        with suppress(IndexError):  # also when the other stream was quicker
-            return self.files.popleft()
-        return None
+    def _send(self, wave: _Wave, line: adbsync.Bounded, sent: deque[str]) -> None:
+        while (file := wave.next()) is not None:
+            line.allow(seconds_for(file.size))
+            pieces = self._wanted(file.pieces, line, sent)
+            adbsync.push(line, pieces, f"{self._folder}/{file.name}", file.executable)
+            sent.append(file.name)
+        with suppress(ConnectionError):  # its answer says why
+            line.flush()
+        wave.leave()
+        while sent and not wave.over.is_set():
+            self._tell(line, sent)
+        wave.over.wait()
+        if self._stopped.is_set():
+            raise _Stopped
 
     def _wanted(self, pieces: Iterable[bytes], line: adbsync.Bounded, sent: deque[str]) -> Iterator[bytes]:
         """``pieces``; between them it is told what has arrived, and looked whether all this is still wanted."""
         for piece in pieces:
-            if self.stopped.is_set():
+            if self._stopped.is_set():
                 raise _Stopped
             while sent and line.answered():
                 self._tell(line, sent)
@@ -107,4 +149,4 @@ class _Work:
             adbsync.confirm(line)
         except adbsync.Refused as error:
             raise NotWritten(f"{self._folder}/{sent[0]}", str(error)) from error
-        self.told.put(sent.popleft())
+        self._told.put(sent.popleft())

@@ -1,4 +1,4 @@
-"""Our own adb server: version-pinned, on a loopback port of its own, with keys of its own; never the user's.
+"""Our own adb server: version-pinned, on a socket of its own, with keys of its own; never the user's.
 
 Users hold a shared lock on ``users.lock`` while they are connected; the kernel drops it however they end. Only who
 gets the exclusive lock may end the server, so it never ends under somebody's run. ``agents/adbdaemon.py`` keeps it.
@@ -34,23 +34,28 @@ ANSWER_SECONDS = 10.0
 SUCCESSOR_SECONDS = 2.0
 NOBODY = "none"
 _TAKE_OVER_TRIES = 20
+_NO_PORT = 1
 
 
 class _Connection(AdbConnection):  # type: ignore[misc] # adbutils has no types
     """A connection that never starts a server: adbutils would start the user's own one."""
 
+    def __init__(self, endpoint: Endpoint, seconds: float) -> None:
+        self._made_by = endpoint, seconds
+        super().__init__("127.0.0.1", endpoint.port)
+
     def _safe_connect(self) -> socket.socket:
-        made: socket.socket = self._create_socket()
-        # Requests and answers take turns: waiting to fill a packet would cost 40 ms each.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return made
+        endpoint, seconds = self._made_by
+        return endpoint.connect(seconds)
 
 
 class _Client(AdbClient):  # type: ignore[misc] # adbutils has no types
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__("127.0.0.1", endpoint.port or _NO_PORT)  # without a port it would take the user's
+        self._endpoint = endpoint
+
     def make_connection(self, timeout: float | None = None) -> AdbConnection:
-        connection = _Connection(self.host, self.port)
-        connection.conn.settimeout(timeout or ANSWER_SECONDS)
-        return connection
+        return _Connection(self._endpoint, timeout or ANSWER_SECONDS)
 
 
 def adb_binary() -> str:
@@ -80,7 +85,7 @@ class AdbServer:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or state_root() / "adb"
         self._users: IO[str] | None = None
-        self.endpoint = Endpoint(0, 0, "", "")
+        self.endpoint = Endpoint()
 
     def __enter__(self) -> AdbServer:
         try:
@@ -112,7 +117,7 @@ class AdbServer:
 
     def client(self) -> AdbClient:
         """adbutils' client of our server."""
-        return _Client("127.0.0.1", self.endpoint.port)
+        return _Client(self.endpoint)
 
     def devices(self) -> tuple[Listed, ...]:
         """All devices it knows, whatever their state."""
@@ -138,7 +143,7 @@ class AdbServer:
     def replaced_by(self) -> str | None:
         """The version of the server that took the place of ours, None while ours is there.
 
-        It is asked when a connection broke: another adb on our port, or our own supervisor's next server. One that is
+        It is asked when a connection broke: another adb in its place, or our own supervisor's next server. One that is
         just starting is waited for, so that it can be named.
         """
         until = time.monotonic() + SUCCESSOR_SECONDS
@@ -147,7 +152,7 @@ class AdbServer:
         return found
 
     def _successor(self) -> str | None:
-        there, now = protocol_version(self.endpoint.port), read_endpoint(self.folder)
+        there, now = protocol_version(self.endpoint), read_endpoint(self.folder)
         if there is not None and not self.endpoint.version.startswith(there):
             return there
         if now is not None and now.pid != self.endpoint.pid:
@@ -173,7 +178,7 @@ class AdbServer:
     def _find(self) -> Endpoint | None:
         """Our running server; a file that a killed supervisor left says nothing about who listens there now."""
         endpoint = read_endpoint(self.folder) if _is_supervised(self.folder) else None
-        return endpoint if endpoint is not None and protocol_version(endpoint.port) is not None else None
+        return endpoint if endpoint is not None and protocol_version(endpoint) is not None else None
 
     def _take_over(self, users: IO[str], found: Endpoint, version: str) -> None:
         """End a server of another version, if nobody else uses it."""

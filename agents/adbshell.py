@@ -181,7 +181,8 @@ def run(
 
 
 def _command(text: str, arguments: tuple[str, ...]) -> str:
-    return shlex.join(["exec", "sh", "-c", text, "lockstep", *arguments])
+    """What a device's own shell runs: to start another one for it would cost a process with every question."""
+    return f"{shlex.join(['set', '--', *arguments])}\n{text}"
 
 
 def pty_text(data: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agents.deployment import Blob, bytes_of
+from agents.deployment import Blob, Parcel, bytes_of, tar_bytes, tar_stream
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,44 @@ class Apart:
 
 
 def by_size(files: Mapping[str, Blob], least: int) -> tuple[dict[str, Blob], dict[str, Blob]]:
-    """Files of ``least`` bytes or more, the largest first, and the others.
-
-    The last one to arrive is hashed when nothing travels any more: it should be the smallest.
-    """
+    """Files of ``least`` bytes or more, the largest first, and the others."""
     large = sorted((name for name, blob in files.items() if blob.size >= least), key=lambda name: -files[name].size)
     return {name: files[name] for name in large}, {name: blob for name, blob in files.items() if blob.size < least}
+
+
+@dataclass(frozen=True)
+class Trip:
+    """How a parcel travels beside its script: ``large`` files first, so that they are hashed while ``small`` travel.
+
+    ``beside`` begins the names of what the script is told of one by one, ``word`` says that all small ones are there.
+    """
+
+    large: tuple[Apart, ...]
+    small: tuple[Apart, ...]
+    beside: str
+    word: bytes
+
+    @classmethod
+    def of(cls, parcel: Parcel, staging: str, least: int, guard: Callable[[], None]) -> Trip:
+        """Files of ``least`` bytes or more are large.
+
+        Where an older bundle is copied to its place at the same time, small files cannot go there: they go as a tar.
+        """
+        large, small = by_size(parcel.files, least)
+        beside, word = f"{staging}.sent/", b"rest\n"
+        alone = tuple(Apart.of(f"{beside}{name}", blob, guard) for name, blob in large.items())
+        others = tuple(Apart.of(f"{staging}/{name}", blob, guard) for name, blob in small.items())
+        if parcel.base and small:
+            word, others = b"tar\n", (Apart(f"{beside}tar", tar_stream(small, guard), tar_bytes(small)),)
+        return cls(alone, others, beside, word)
+
+    def words(self, arrived: Iterable[str]) -> Iterator[bytes]:
+        """What the script reads, from the names of files in the order in which the device had them."""
+        left = {file.name for file in self.small}
+        for name in arrived:
+            if name not in left:
+                yield f"{name.removeprefix(self.beside)}\n".encode()
+            elif len(left) == 1:
+                yield self.word
+            left.discard(name)
+        yield b"end\n"

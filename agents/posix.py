@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from agents.apart import Apart, by_size
+from agents.apart import Apart, Trip, by_size
 from agents.base import PREFLIGHT_SECONDS, RESERVE_BYTES, Agent, Completed
 from agents.deployment import Order, Parcel, Stock, tar_bytes, tar_stream
 from agents.posixstock import PLACE, PLACE_APART, STOCK, first_wrong, read_stock
@@ -123,8 +124,11 @@ class PosixAgent(Agent):
         """
         return self._script(text, *arguments, seconds=seconds, stdin=b"".join(source))
 
-    def _send_apart(self, files: Iterable[Apart], folder: str) -> Iterator[str]:
-        """Bring files to ``folder``; each name is told once the file is whole there. For links with ``apart_bytes``."""
+    def _send_apart(self, waves: Sequence[Iterable[Apart]], folder: str) -> AbstractContextManager[Iterator[str]]:
+        """Bring files to ``folder``, one wave after the other, while the block runs. For links with ``apart_bytes``.
+
+        It gets each name once the file is whole there.
+        """
         raise NotImplementedError
 
     # -- the device's folder --------------------------------------------------------------------
@@ -187,47 +191,27 @@ class PosixAgent(Agent):
         return stock
 
     def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
-        staging = self._job_folder("deploy")
-        script = PLACE
-        source: Iterator[bytes] = iter(())
-        if self.apart_bytes is not None and parcel.size >= self.apart_bytes:
-            script, source = PLACE_APART, self._arrivals(parcel, staging.removeprefix("jobs/"), self.apart_bytes, guard)
-        elif tar:
-            source = tar_stream(parcel.files, guard)
-        else:
-            for name, blob in parcel.files.items():
-                guard()
-                self._send(blob.path, f"{staging}/{name}", blob.executable)
+        folder = self._job_folder("deploy")
+        staging = folder.removeprefix("jobs/")
         bundle = (parcel.digest, parcel.base, str(_kib(parcel.bundle_bytes)))
-        done = self._pipe(
-            script,
-            *(self._root, staging.removeprefix("jobs/"), parcel.tree, *bundle, "tar" if tar else "", *parcel.dropped),
-            source=source,
-            seconds=CONTROL_SECONDS + parcel.size / SLOWEST_LINK + parcel.whole / SLOWEST_STORAGE,
-        )
+        values = (self._root, staging, parcel.tree, *bundle, "tar" if tar else "", *parcel.dropped)
+        seconds = CONTROL_SECONDS + parcel.size / SLOWEST_LINK + parcel.whole / SLOWEST_STORAGE
+        if self.apart_bytes is not None and parcel.size >= self.apart_bytes:
+            trip = Trip.of(parcel, staging, self.apart_bytes, guard)
+            with self._send_apart((trip.large, trip.small), "jobs") as arrived:
+                done = self._pipe(PLACE_APART, *values, source=trip.words(arrived), seconds=seconds)
+        else:
+            source = tar_stream(parcel.files, guard) if tar else self._one_by_one(parcel, folder, guard)
+            done = self._pipe(PLACE, *values, source=source, seconds=seconds)
         if done.exit_code:
             raise self._not_placed(parcel, done)
 
-    def _arrivals(self, parcel: Parcel, staging: str, least: int, guard: Callable[[], None]) -> Iterator[bytes]:
-        """Send everything beside the script, and yield what it reads meanwhile: what has arrived.
-
-        Where an older bundle is copied to its place at the same time, small files cannot go there: they go as a tar.
-        """
-        large, small = by_size(parcel.files, least)
-        first = [Apart.of(f"{staging}/{name}", blob, guard) for name, blob in small.items()]
-        word = b"rest\n"
-        if parcel.base and small:
-            first, word = [Apart(f"{staging}.sent/tar", tar_stream(small, guard), tar_bytes(small))], b"tar\n"
-        beside = f"{staging}.sent/"
-        after = [Apart.of(f"{beside}{name}", blob, guard) for name, blob in large.items()]
-        left = {file.name for file in first}
-        for name in self._send_apart([*after, *first], "jobs"):
-            if name not in left:
-                yield f"{name.removeprefix(beside)}\n".encode()
-            elif len(left) == 1:
-                yield word
-            left.discard(name)
-        yield b"end\n"
+    def _one_by_one(self, parcel: Parcel, folder: str, guard: Callable[[], None]) -> Iterator[bytes]:
+        """Send each file now; nothing is left for the script to read."""
+        for name, blob in parcel.files.items():
+            guard()
+            self._send(blob.path, f"{folder}/{name}", blob.executable)
+        return iter(())
 
     def _reserve(self, order: Order) -> int:
         """A tar that travels as a file, beside an older bundle, takes room beside what it holds."""

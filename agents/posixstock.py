@@ -64,6 +64,7 @@ kept=$(du -sk blobs)
 kept=${kept%%[!0-9]*}
 for name in bundles/*
 do
+[ -e "$name" ] || continue
 k=bundles/.${name#*/}
 [ -f "$k" ] && read -r k <"$k"
 case $k in ""|*[!0-9]*|?????????*) k=$(du -sk "$name" 2>/dev/null) k=${k%%[!0-9]*};; esac
@@ -132,7 +133,7 @@ else hash_rest
 fi
 wait
 """
-_CHECK = r"""got=$(cat "../$new.sums/"* | LC_ALL=C sort | sha256sum)
+_CHECK = r"""got=$(LC_ALL=C sort -- "../$new.sums/"* | sha256sum)
 if [ "${got%% *}" != "$tree" ]
 then
 cat "../$new.sums/"*

@@ -38,6 +38,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agents.adb import AdbAgent
+from agents.adbdaemon import Endpoint, protocol_version
 from agents.adbserver import AdbServer, adb_binary, stop_server
 from agents.deployment import Blob, BundleFiles
 from agents.emulation.linux import USER, known_host
@@ -47,8 +48,10 @@ from agents.posix import PosixAgent
 from agents.ssh import SshAgent
 from agents.sshlogin import Address
 from engine.contract.errors import LockstepError
+from engine.supervising import free_port
 from engine.toolchain import environment_of, group_tree
 from tests.agents.relay import Relay, counting_relay
+from tests.waiting import wait_until
 
 LARGE = 3 * [20_000_000]
 SMALL = 500
@@ -224,15 +227,13 @@ def unit(kind: str, folder: Path) -> Iterator[Unit]:
 
 @contextmanager
 def adb_link(folder: Path) -> Iterator[Bench]:
-    """`adb push` of the adb that our agent's server is, through that server."""
+    """`adb push` of the adb that our agent's server is, through a server on a port, as people have it."""
 
     def push(port: int, source: Path, name: str, *options: str) -> None:
-        adb = [adb_binary(), "-P", str(server.endpoint.port), "-s", f"127.0.0.1:{port}"]
-        run([*adb, "push", *options, str(source), f"/data/local/tmp/{name}"], dict(os.environ))
+        run([*adb, "-s", f"127.0.0.1:{port}", "push", *options, str(source), f"/data/local/tmp/{name}"], environment)
 
     def pull(there: str, here: Path) -> None:
-        adb = [adb_binary(), "-P", str(server.endpoint.port), "-s", f"127.0.0.1:{device.port}"]
-        run([*adb, "pull", there, str(here)], dict(os.environ))
+        run([*adb, "-s", f"127.0.0.1:{device.port}", "pull", there, str(here)], environment)
 
     def push_newer(port: int, source: Path, name: str) -> None:
         push(port, source, name, "--sync")
@@ -240,13 +241,23 @@ def adb_link(folder: Path) -> Iterator[Bench]:
     def agent_at(port: int) -> PosixAgent:
         return AdbAgent("phone", "x86-64", serials=(f"127.0.0.1:{port}",))
 
+    environment = {**os.environ, "HOME": str(folder), "ADB_MDNS": "0"}
+    plain = Endpoint(port=free_port())
+    adb = [adb_binary(), "-P", str(plain.port)]
     server = AdbServer()
-    with unit("adb", folder) as device, counting_relay(device.port) as relay:
+    with unit("adb", folder / "device") as device, counting_relay(device.port) as relay:
+        own = subprocess.Popen([*adb, "server", "nodaemon"], env=environment, stderr=subprocess.DEVNULL)
         try:
+            wait_until(lambda: protocol_version(plain), "adb's server does not answer")  # else a client starts another
+            for port in (device.port, relay.port):
+                run([*adb, "connect", f"127.0.0.1:{port}"], environment)
+                run([*adb, "-s", f"127.0.0.1:{port}", "wait-for-device"], environment)
             with server:
                 peers = {"adb push": push, "adb push --sync": push_newer}
                 yield Bench(device.port, relay, agent_at, peers, ("adb push --sync",), ("adb pull", pull))
         finally:
+            own.kill()
+            own.wait()
             stop_server(server.folder)
 
 

@@ -23,9 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from engine.supervising import end_with_parent, write_private
+from engine.supervising import end_with_parent, free_port, socket_in, write_private
 
-MAX_SOCKET_PATH = 107  # bytes, sun_path without its NUL
 START_SECONDS = 10.0
 MAX_RESTARTS = 20
 
@@ -94,12 +93,8 @@ def server_binary() -> Path:
 
 def new_endpoint(folder: Path) -> Endpoint:
     """A fresh password and a private place to listen at."""
-    path = folder / "valkey.sock"
-    if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
-        return Endpoint(password=secrets.token_hex(32), socket=str(path))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return Endpoint(password=secrets.token_hex(32), port=probe.getsockname()[1])
+    password, path = secrets.token_hex(32), socket_in(folder, "valkey.sock")
+    return Endpoint(password=password, socket=path) if path else Endpoint(password=password, port=free_port())
 
 
 def configuration(endpoint: Endpoint, data: Path) -> str:

@@ -6,8 +6,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from agents.adb import AdbAgent
+from agents.adbdaemon import Endpoint
 from tests.agents.adbd import AdbDevice
 
 
@@ -15,10 +17,24 @@ def agent_of(*serials: str, name: str = "phone", **more: str) -> AdbAgent:
     return AdbAgent(name, "x86-64", serials=serials, **more)  # type: ignore[arg-type]
 
 
-def listener(port: int) -> socket.socket | None:
-    """A socket that listens on ``port`` of the loopback; None while somebody else does."""
+def listener(endpoint: Endpoint) -> socket.socket | None:
+    """A socket that listens where a server did; None while somebody else does."""
+    try:
+        endpoint.connect(1).close()
+    except ConnectionRefusedError:  # nobody, though a server that was killed leaves its socket behind
+        if endpoint.path:
+            Path(endpoint.path).unlink()
+    except FileNotFoundError:
+        pass
+    else:
+        return None
     with suppress(OSError):
-        return socket.create_server(("127.0.0.1", port))
+        if not endpoint.path:
+            return socket.create_server(("127.0.0.1", endpoint.port))
+        made = socket.socket(socket.AF_UNIX)
+        made.bind(endpoint.path)
+        made.listen()
+        return made
     return None
 
 

@@ -171,13 +171,13 @@ def test_a_server_killed_in_the_middle_voids_the_attempt_and_names_both_versions
         agent.preflight()
 
 
-def test_another_version_on_our_port_is_named(device: AdbDevice) -> None:
+def test_another_version_in_the_place_of_ours_is_named(device: AdbDevice) -> None:
     with agent_of(device.serial) as agent:
         server = agent._link.server
         ours = server.endpoint
         os.kill(int((server.folder / "supervisor.lock").read_text()), signal.SIGKILL)
-        # a process that ends has no program any more a while before it lets go of its sockets: ask for the port itself
-        with wait_until(lambda: listener(ours.port), "the server outlived its supervisor") as other:
+        # a process that ends has no program any more a while before it lets go of its sockets: ask for the socket
+        with wait_until(lambda: listener(ours), "the server outlived its supervisor") as other:
 
             def answer() -> None:
                 with suppress(OSError):
@@ -192,6 +192,6 @@ def test_another_version_on_our_port_is_named(device: AdbDevice) -> None:
             with pytest.raises(DeviceUnavailable, match=r"1\.0\.41 \(.*\) before, 1\.0\.32 now"):
                 agent.preflight()
             with agent_of(device.serial, name="phone") as next_one:  # the stranger is not taken for ours
-                assert next_one._link.server.endpoint.port != ours.port
+                assert next_one._link.server.endpoint.address != ours.address
             other.shutdown(socket.SHUT_RDWR)
             thread.join(60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agents import adbpush
 from agents.adbpush import NotWritten, push_all
 from agents.apart import Apart
+from tests.waiting import wait_until
 
 
 @dataclass
@@ -59,6 +60,12 @@ class Receiver:
                         return
 
 
+def names_of(device: Receiver, *waves: Iterable[Apart]) -> list[str]:
+    """What ``push_all`` tells of files below /f."""
+    with push_all(device.stream, waves, "/f") as names:
+        return list(names)
+
+
 def apart(name: str, *pieces: bytes, executable: bool = False) -> Apart:
     return Apart(name, pieces, sum(map(len, pieces)), executable)
 
@@ -75,7 +82,7 @@ def test_every_file_arrives_once_with_its_bytes_and_its_mode(sizes: list[tuple[l
         Apart(f"d/{number}", [bytes([number]) * size for size in pieces], sum(pieces), executable)
         for number, (pieces, executable) in enumerate(sizes)
     ]
-    assert sorted(push_all(device.stream, files, "/f")) == sorted(file.name for file in files)
+    assert sorted(names_of(device, files)) == sorted(file.name for file in files)
     assert device.files == {
         f"/f/{file.name}": (0o100755 if file.executable else 0o100644, b"".join(file.pieces)) for file in files
     }
@@ -85,14 +92,15 @@ def test_every_file_arrives_once_with_its_bytes_and_its_mode(sizes: list[tuple[l
 def test_thousands_of_small_files_need_no_answer_in_between() -> None:
     device = Receiver()
     files = (apart(str(number), b"x" * 300) for number in range(3000))
-    assert len(list(push_all(device.stream, files, "/f"))) == len(device.files) == 3000
+    assert len(names_of(device, files)) == len(device.files) == 3000
 
 
 def test_the_file_that_is_refused_is_named_and_never_told() -> None:
     device = Receiver(lambda path: refusal(b"Permission denied") if path == "/f/2" else b"OKAY" + bytes(4))
     told = []
-    with pytest.raises(NotWritten, match="/f/2: Permission denied"):
-        told.extend(push_all(device.stream, (apart(str(number), b"x") for number in range(5)), "/f"))
+    files = (apart(str(number), b"x") for number in range(5))
+    with pytest.raises(NotWritten, match="/f/2: Permission denied"), push_all(device.stream, [files], "/f") as names:
+        told.extend(names)
     assert set(told) <= {"0", "1", "3", "4"}
     assert "/f/2" not in device.files
 
@@ -107,7 +115,7 @@ def test_a_fault_of_one_stream_ends_the_others() -> None:
     device = Receiver(lambda path: refusal(b"No space left on device") if path == "/f/small" else b"OKAY" + bytes(4))
     before = threading.active_count()
     with pytest.raises(NotWritten, match="No space left"):
-        list(push_all(device.stream, [Apart("large", pieces(), 10**9), apart("small", b"x")], "/f"))
+        names_of(device, [Apart("large", pieces(), 10**9), apart("small", b"x")])
     assert threading.active_count() == before
     endless.set()
 
@@ -121,10 +129,68 @@ def test_what_the_pieces_raise_is_raised_here() -> None:
         raise Lost
 
     with pytest.raises(Lost):
-        list(push_all(Receiver().stream, [apart("a", b"x"), Apart("b", pieces(), 10)], "/f"))
+        names_of(Receiver(), [apart("a", b"x"), Apart("b", pieces(), 10)])
 
 
 def test_a_device_that_hangs_up_in_the_middle_is_no_success() -> None:
     device = Receiver(lambda path: b"" if path == "/f/1" else b"OKAY" + bytes(4))
     with pytest.raises((EOFError, ConnectionError)):
-        list(push_all(device.stream, (apart(str(number), b"x" * 1000) for number in range(5)), "/f"))
+        names_of(device, (apart(str(number), b"x" * 1000) for number in range(5)))
+
+
+# -- one wave after the other ------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 400_000), max_size=4), min_size=1, max_size=3))
+def test_no_file_is_begun_before_all_of_the_wave_before_have_been_read(sizes: list[list[int]]) -> None:
+    device, read, lock = Receiver(), [], threading.Lock()
+
+    def pieces(wave: int, size: int) -> Iterator[bytes]:
+        with lock:
+            read.append(wave)
+        yield b"x" * size
+        with lock:
+            read.append(wave)
+
+    waves = [
+        [Apart(f"{wave}/{number}", pieces(wave, size), size) for number, size in enumerate(files)]
+        for wave, files in enumerate(sizes)
+    ]
+    assert len(names_of(device, *waves)) == len(device.files) == sum(map(len, sizes))
+    assert read == sorted(read)
+
+
+def test_the_end_of_a_wave_is_not_held_back_until_more_is_to_be_sent() -> None:
+    device = Receiver()
+
+    def pieces() -> Iterator[bytes]:
+        wait_until(lambda: "/f/first" in device.files, "the first file is still here")
+        yield b"y"
+
+    assert names_of(device, [apart("first", b"x")], [Apart("second", pieces(), 1)]) == ["first", "second"]
+
+
+def test_a_stream_that_waits_for_the_next_wave_ends_when_the_other_one_fails() -> None:
+    class Lost(Exception):
+        pass
+
+    def pieces() -> Iterator[bytes]:
+        yield b"one"
+        raise Lost
+
+    before = threading.active_count()
+    with pytest.raises(Lost):
+        names_of(Receiver(), [Apart("large", pieces(), 10**9)], [apart("a", b"x"), apart("b", b"x")])
+    assert threading.active_count() == before
+
+
+def test_nothing_goes_on_once_nobody_wants_it() -> None:
+    def pieces() -> Iterator[bytes]:
+        while True:
+            yield b"z" * 1000
+
+    before = threading.active_count()
+    with push_all(Receiver().stream, [[Apart("large", pieces(), 10**9), apart("small", b"x")]], "/f") as names:
+        assert next(names) == "small"
+    assert threading.active_count() == before

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -32,15 +33,58 @@ def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
-def test_it_listens_on_loopback_on_a_port_of_its_own_with_keys_of_its_own(folder: Path) -> None:
-    with AdbServer(folder) as server:
-        assert server.endpoint.port != 5037
+def ports_of(pid: int) -> list[str]:
+    """Addresses in hexadecimal at which a process listens for TCP connections."""
+    links = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    table = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [line[1] for line in table if line[3] == "0A" and f"socket:[{line[9]}]" in links]
+
+
+def test_it_listens_on_a_socket_in_a_folder_of_its_user_with_keys_of_its_own() -> None:
+    with tempfile.TemporaryDirectory(prefix="ls-") as short, AdbServer(Path(short) / "adb") as server:
         assert server.devices() == ()
-        assert (folder / "home/.android/adbkey").stat().st_mode & 0o077 == 0
-        assert folder.stat().st_mode & 0o777 == 0o700
-        table = Path("/proc/net/tcp").read_text()
-        listening = [line.split()[1] for line in table.splitlines() if line.split()[3] == "0A"]
-        assert f"0100007F:{server.endpoint.port:04X}" in listening
+        assert ports_of(server.endpoint.pid) == []
+        assert Path(server.endpoint.path).parent == server.folder
+        assert (server.folder / "home/.android/adbkey").stat().st_mode & 0o077 == 0
+        assert server.folder.stat().st_mode & 0o777 == 0o700
+        path = server.endpoint.path
+        server.__exit__()
+        assert stop_server(server.folder)
+        assert not Path(path).exists()
+
+
+def test_where_the_path_of_a_socket_is_too_long_it_listens_on_a_loopback_port(tmp_path: Path) -> None:
+    folder = tmp_path / ("d" * 100)
+    with AdbServer(folder) as server:
+        assert server.devices() == ()
+        assert server.endpoint.path == ""
+        assert ports_of(server.endpoint.pid) == [f"0100007F:{server.endpoint.port:04X}"]
+    assert stop_server(folder)
+
+
+def test_what_a_killed_supervisor_left_is_cleared_away() -> None:
+    with tempfile.TemporaryDirectory(prefix="ls-") as short:
+        folder = Path(short) / "adb"
+        with AdbServer(folder) as server:
+            left = server.endpoint
+            os.kill(int((folder / "supervisor.lock").read_text()), signal.SIGKILL)
+            wait_until(lambda: gone(left.pid), "the server outlived its supervisor")
+        with AdbServer(folder) as server:
+            assert server.endpoint.path != left.path
+            assert [str(path) for path in folder.glob("*.sock")] == [server.endpoint.path]
+        assert stop_server(folder)
+
+
+def test_more_than_may_wait_at_once_are_served_all_the_same(folder: Path) -> None:
+    told: list[str | None] = []
+    with AdbServer(folder) as server:
+        threads = [threading.Thread(target=lambda: told.append(protocol_version(server.endpoint))) for _ in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert len(told) == 64
+    assert None not in told
 
 
 def test_neither_the_users_server_nor_its_keys_are_touched(folder: Path, tmp_path: Path) -> None:
@@ -82,7 +126,7 @@ def test_it_does_not_end_under_its_users_and_ends_when_they_are_gone(folder: Pat
     with AdbServer(folder) as server:
         pid = server.endpoint.pid
         assert not stop_server(folder)
-        assert protocol_version(server.endpoint.port) is not None
+        assert protocol_version(server.endpoint) is not None
     assert stop_server(folder)
     wait_until(lambda: gone(pid), "the server outlived its supervisor")
     assert read_endpoint(folder) is None
@@ -90,7 +134,7 @@ def test_it_does_not_end_under_its_users_and_ends_when_they_are_gone(folder: Pat
 
 def test_kill_server_from_an_adb_client_is_refused(folder: Path) -> None:
     with AdbServer(folder) as server:
-        command = [adb_binary(), "-L", f"tcp:localhost:{server.endpoint.port}", "kill-server"]
+        command = [adb_binary(), "-L", server.endpoint.address, "kill-server"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode != 0
         assert server.devices() == ()
@@ -151,7 +195,7 @@ def test_a_server_of_another_version_is_replaced_only_when_nobody_uses_it(
             AdbServer(folder),
         ):
             pass
-        assert protocol_version(ours.port) is not None
+        assert protocol_version(ours) is not None
     with AdbServer(folder) as server:
         assert server.endpoint.version == "1.0.39 (9.9)"
         assert gone(ours.pid)

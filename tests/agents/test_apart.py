@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from agents import deployment
-from agents.apart import Apart, by_size
+from agents.apart import Apart, Trip, by_size
 from agents.base import RESERVE_BYTES
 from agents.deployment import Order
 from engine.contract.errors import TransferError
@@ -27,10 +28,13 @@ FILES = {
 
 @pytest.fixture(params=["dash", "busybox", "toybox"])
 def agent(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShellAgent]:
-    def send(self: ShellAgent, files: Iterable[Apart], folder: str) -> Iterator[str]:
-        for file in files:
+    @contextmanager
+    def send(self: ShellAgent, waves: Sequence[Iterable[Apart]], folder: str) -> Iterator[Iterator[str]]:
+        def sent(file: Apart) -> str:
             self._send(b"".join(file.pieces), f"{folder}/{file.name}", file.executable)
-            yield file.name
+            return file.name
+
+        yield (sent(file) for files in waves for file in files)
 
     monkeypatch.setattr(deployment, "cache_root", lambda: tmp_path / "cache")
     monkeypatch.setattr(ShellAgent, "apart_bytes", 2000)
@@ -64,10 +68,12 @@ def test_what_arrives_changed_gets_no_name(agent: ShellAgent, tmp_path: Path, na
     assert list((tmp_path / "device/bundles").iterdir()) == list((tmp_path / "device/jobs").iterdir()) == []
 
 
-def test_a_script_whose_input_ends_early_leaves_nothing(agent: ShellAgent, tmp_path: Path) -> None:
+def test_a_script_whose_input_ends_early_leaves_nothing(
+    agent: ShellAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bundle = bundle_of(tmp_path, FILES)
-    pieces = ShellAgent._arrivals
-    agent._arrivals = lambda *asked: list(pieces(agent, *asked))[:-1]  # type: ignore[assignment,method-assign]
+    words = Trip.words
+    monkeypatch.setattr(Trip, "words", lambda *asked: iter(list(words(*asked))[:-1]))
     with pytest.raises(TransferError, match="cannot be unpacked"):
         agent.deploy([], lambda: None, bundle)
     assert list((tmp_path / "device/bundles").iterdir()) == list((tmp_path / "device/jobs").iterdir()) == []

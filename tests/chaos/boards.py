@@ -15,6 +15,7 @@ from agents.adbdaemon import Endpoint, ask, read_endpoint
 from agents.adbserver import AdbServer, stop_server
 from farm.inventory import Link
 from tests.agents.adbd import AdbDevice, running_adbd
+from tests.agents.adblines import listener
 from tests.agents.sshd import Sshd
 from tests.chaos.killing import kill
 from tests.chaos.relay import Relay
@@ -160,10 +161,10 @@ class AdbBoard(Board):
             pass
 
     def replace_server(self) -> None:
-        """What an adb of another version does on a host: end the server that is not its own, and take its port."""
+        """What an adb of another version does on a host: end the server that is not its own, and take its place."""
         ours = read_endpoint(self.state / "adb")
         assert ours is not None, "no adb server runs"
-        assert ask(ours.port, "host:kill") is None, "ours was ended by a mere request"
+        assert ask(ours, "host:kill") is None, "ours was ended by a mere request"
         kill(ours.pid)
         self._others.enter_context(older_server(ours))
 
@@ -190,21 +191,13 @@ class AdbBoard(Board):
 
 @contextmanager
 def older_server(ours: Endpoint) -> Iterator[None]:
-    """A stand-in for an adb server of 2015 on the port of ``ours``: it tells its version, and knows no device."""
-
-    def listen() -> socket.socket | None:
-        with suppress(OSError):
-            return socket.create_server(("127.0.0.1", ours.port))
-        return None
-
-    found: list[socket.socket] = []
-    wait_until(lambda: found or found.extend(filter(None, [listen()])) or found)
-    (listener,) = found
+    """A stand-in for an adb server of 2015 in the place of ``ours``: it tells its version, and knows no device."""
+    taken = wait_until(lambda: listener(ours), "the server still listens")
 
     def serve() -> None:
         with suppress(OSError):
             while True:
-                connection, _ = listener.accept()
+                connection, _ = taken.accept()
                 with connection, suppress(OSError):
                     connection.settimeout(10)
                     asked = connection.recv(1000)
@@ -215,9 +208,9 @@ def older_server(ours: Endpoint) -> Iterator[None]:
     try:
         yield
     finally:
-        listener.shutdown(socket.SHUT_RDWR)
+        taken.shutdown(socket.SHUT_RDWR)
         thread.join()
-        listener.close()
+        taken.close()
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""An adb of another version on the host ends our adb server and takes its port (case D7).
+"""An adb of another version on the host ends our adb server and takes its place (case D7).
 
 Only adb has a server between the farm and its devices.
 """
@@ -14,7 +14,7 @@ def adb(world: World) -> AdbBoard:
 
 
 FAULT = Fault(
-    words="adb server killed by another version, which takes its port",
+    words="adb server killed by another version, which takes its place",
     arm=lambda world: adb(world).start_server(),
     strike=lambda world: adb(world).replace_server(),
     links=("adb",),
