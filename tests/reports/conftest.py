@@ -10,14 +10,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.reports import sample
+from tests.reports import parts
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Callable[[sample.RunSample], Path]:
+def written(tmp_path: Path) -> Callable[[parts.RunSample], Path]:
     """Write a sample as a run folder and return the folder."""
 
-    def write(run: sample.RunSample) -> Path:
+    def write(run: parts.RunSample) -> Path:
         return run.write(tmp_path / "out" / "run")
 
     return write

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from reports import render
 from reports.picture import CHROMIUM_ARGUMENTS, chromium
 from reports.words import visible
-from tests.reports import sample
+from tests.reports import parts, sample
 
 pytestmark = pytest.mark.browser
 
@@ -296,7 +296,7 @@ def test_a_map_reads_the_numbers_of_a_device_when_they_are_asked_for(visit: Call
     seen.page.locator(".map").focus()
     for line, key in enumerate(("Home", "ArrowDown", "ArrowDown")):
         seen.page.keyboard.press(key)
-        expect(seen.page.locator("#card")).to_contain_text(sample.CHIPS[line][0])
+        expect(seen.page.locator("#card")).to_contain_text(parts.CHIPS[line][0])
         expect(seen.page.locator("#card")).to_contain_text("would pass")
         read = [url.rsplit("/", 1)[1] for url in seen.requests if "/data/" in url]
         assert read == ["case-0.js", *(f"case-0-{number}.js" for number in range(line + 1))]

@@ -5,13 +5,13 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from reports.junit import junit_xml
-from tests.reports import sample
+from tests.reports import parts, sample
 
 SUITE_CHILDREN = ["properties", "testcase"]
 OUTCOMES = {"failure", "error", "skipped"}
 
 
-def parse(run: sample.RunSample) -> ET.Element:
+def parse(run: parts.RunSample) -> ET.Element:
     return ET.fromstring(junit_xml(run.verdict))
 
 

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from reports import LAYER_COLUMNS, ReportError, read_layers, write_layers
-from tests.reports import sample
+from tests.reports import parts, sample
 
 
-def rows() -> list[sample.Row]:
+def rows() -> list[parts.Row]:
     return sample.one_layer().rows
 
 
@@ -48,7 +48,7 @@ def test_nan_written_by_others_is_read_as_null(tmp_path: Path) -> None:
         ({"matched": "base"}, "matched 'base' is none of canonical, golden, none"),
     ],
 )
-def test_a_wrong_row_is_refused_and_nothing_is_written(tmp_path: Path, change: sample.Row, words: str) -> None:
+def test_a_wrong_row_is_refused_and_nothing_is_written(tmp_path: Path, change: parts.Row, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         write_layers(tmp_path / "layers.parquet", [rows()[0] | change])
     assert list(tmp_path.iterdir()) == []

@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 
 from reports.picture import main
-from tests.reports import sample
+from tests.reports import parts, sample
 
 
 @pytest.mark.browser
 def test_a_picture_is_taken_from_a_run_folder(
-    written: Callable[[sample.RunSample], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    written: Callable[[parts.RunSample], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / "docs" / "report.png"
     assert main([str(written(sample.all_pass())), str(picture)]) == 0

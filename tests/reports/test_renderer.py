@@ -18,9 +18,9 @@ from reports import RenderedReport, ReportError, render, strict_json
 from reports.cells import CLASSES
 from reports.layers import STATUSES
 from reports.words import visible
-from tests.reports import sample
+from tests.reports import parts, sample
 
-Write = Callable[[sample.RunSample], Path]
+Write = Callable[[parts.RunSample], Path]
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +304,7 @@ ANY_TEXT = st.text(max_size=30) | MARKUP.map("".join)
 @given(name=ANY_TEXT.filter(bool), reason=ANY_TEXT)
 @example(name="<b>&amp;</b>", reason="</p><script>&lt;")
 def test_any_name_and_reason_survive(name: str, reason: str) -> None:
-    run = sample.build((("tiny", "net"),), sample.CHIPS[:1], {"net": [sample.Layer(name, "Conv", "1")]})
+    run = parts.build((("tiny", "net"),), parts.CHIPS[:1], {"net": [parts.Layer(name, "Conv", "1")]})
     run.verdict |= {"status": "fail", "exit_code": 1}
     run.case("tiny", "x86-64-v1").update(
         status="fail", first_deviating_layers=[name], first_deviating_layer=name, reason=reason
