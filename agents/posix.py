@@ -69,7 +69,8 @@ exit "$status"
 # The program runs in a session of its own. Its supervisor ends that session when the program ends (children it left),
 # when the link is closed or dies (standard input ends) and, should the line be cut without a word, when the time is
 # up. Nothing may hold standard input open when it ends, as adbd tells no exit code before: its helpers are killed
-# outright, for a shell just forked loses gentler signals. $1 folder, $2 seconds, $3 where its memory is noted, then the
+# outright, for a shell just forked loses gentler signals. Its watcher ends the clock, too: adbd hangs up on a supervisor
+# whose line was cut, and a clock that outlives its program would one day end whoever has its number then. $1 folder, $2 seconds, $3 where its memory is noted, then the
 # program with its environment as arguments of env. Android's own settings stay: its linker and drivers look there.
 _SUPERVISE = (
     SAMPLER
@@ -83,10 +84,10 @@ setsid env -i "PATH=$PATH" "HOME=$PWD" "TMPDIR=$PWD" LANG=C.UTF-8 \\
     "$@" 3<&- </dev/null &
 program=$!
 exec >/dev/null 2>&1
-{ while read -r line; do :; done; kill -s KILL -- "-$program"; } <&3 &
-watcher=$!
 setsid sh -c 'sleep "$1"; kill -s KILL -- "-$2"' lockstep "$limit" "$program" 3<&- </dev/null &
 clock=$!
+{ while read -r line; do :; done; kill -s KILL -- "-$program" "$clock" "-$clock"; } <&3 &
+watcher=$!
 watch_memory "$record" 3<&- </dev/null &
 sampler=$!
 wait "$program"

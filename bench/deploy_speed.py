@@ -2,10 +2,10 @@
 
     python bench/deploy_speed.py [--runs 3] [--json FILE]
 
-An emulated Android device (real adbd) and an emulated Linux device (real sshd) on loopback. 60 MB in three large files
-and 500 small ones: the first deployment beside `adb push DIR`, `rsync -a` and `scp -r`, an unchanged one, and one with
-a changed file of 1 KB. Bytes are counted on the wire, both directions together, by a relay in a
-pass of its own: no time is taken through it. Our figures include the verification
+An emulated Android device (real adbd) and an emulated Linux device (real sshd) on loopback, their storage in memory
+where there is some. 60 MB in three large files and 500 small ones: the first deployment beside `adb push DIR`,
+`rsync -a` and `scp -r`, an unchanged one, and one with a changed file of 1 KB. Bytes are counted on the wire, both
+directions together, by a relay in a pass of its own: no time is taken through it. Our figures include the verification
 by SHA-256 on the device and the atomic rename; `adb push` and `scp` do neither.
 
 D13: 64 MiB over ssh in writes of several sizes, beside what the agent does. Then 64 MiB back, verified by SHA-256 on
@@ -22,41 +22,27 @@ import hashlib
 import json
 import os
 import random
-import shlex
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from _links import LARGE_BYTES, Link, adb_link, ssh_link
 
-from agents.adb import AdbAgent
-from agents.adbdaemon import Endpoint, protocol_version
-from agents.adbserver import AdbServer, adb_binary, stop_server
 from agents.deployment import Blob, BundleFiles
-from agents.emulation.linux import USER, known_host
-from agents.emulation.spec import Spec
-from agents.emulation.units import Unit, start
 from agents.posix import PosixAgent
-from agents.ssh import SshAgent
-from agents.sshlogin import Address
 from engine.contract.errors import LockstepError
-from engine.supervising import free_port
-from engine.toolchain import environment_of, group_tree
-from tests.agents.relay import Relay, counting_relay
-from tests.waiting import wait_until
 
 LARGE = 3 * [20_000_000]
 SMALL = 500
-WRITES = (4096, 16384, 32768, 65536, 262144)
-D13_BYTES = 64 * 2**20
+ROOM = 2**30
+#: $1 our folder on the device, $2 how the names of the peers' folders end, which lie beside it.
+CLEAR = 'cd -- "$1" && rm -rf blobs/* bundles/* bundles/.[!.]* ../*-"$2"'
 
 
 def main(words: list[str]) -> int:
@@ -66,12 +52,12 @@ def main(words: list[str]) -> int:
     parser.add_argument("--json", type=Path, help="write the figures here")
     asked = parser.parse_args(words)
     figures: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="ls-bench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="ls-bench-", dir=memory()) as scratch:
         os.environ.update(LOCKSTEP_STATE=f"{scratch}/state")
         for name, link in (("adb", adb_link), ("ssh", ssh_link)):
             try:
-                with link(Path(scratch) / name) as bench:
-                    figures[name] = bench.measure(asked.runs, Path(scratch))
+                with link(Path(scratch) / name) as there:
+                    figures[name] = Bench(there).measure(asked.runs, Path(scratch))
             except LockstepError as error:
                 figures[name] = {"not measured": str(error)}
     table(figures)
@@ -84,54 +70,62 @@ def main(words: list[str]) -> int:
     )
 
 
+def memory() -> str | None:
+    """A file system in memory with room for this, None where there is none.
+
+    ext4 looks past every file that was deleted in the last minutes when it makes a new one: 500 small files cost 15 ms
+    or 200 ms by what ran before.
+    """
+    shared = Path("/dev/shm")
+    return str(shared) if os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > ROOM else None
+
+
 @dataclass
 class Bench:
-    """One link: our agent and the peers, each reached at a port: the device's own, or that of the relay.
+    """What is measured over one link."""
 
-    A peer takes a port, a folder, and a name on the device. ``renews`` are those that compare before they send.
-    ``pull`` brings a file of the device (its path there) to one of this host.
-    """
-
-    port: int
-    relay: Relay
-    agent_at: Callable[[int], PosixAgent]
-    peers: Mapping[str, Callable[[int, Path, str], None]]
-    renews: tuple[str, ...]
-    pull: tuple[str, Callable[[str, Path], None]]
-    extra: Callable[[PosixAgent, Path], dict[str, float]] = lambda _, __: {}
+    link: Link
 
     def measure(self, runs: int, scratch: Path) -> dict[str, Any]:
         """Medians in seconds, and bytes."""
-        first: dict[str, list[float]] = {name: [] for name in ("lockstep", *self.peers)}
+        first: dict[str, list[float]] = {name: [] for name in ("lockstep", *self.link.peers)}
         again: dict[str, list[float]] = {}
-        with self.agent_at(self.port) as agent:
+        with self.link.agent_at(self.link.port) as agent:
             for run in range(runs):
                 folder = make_content(scratch / f"content-{run}", run)
                 turns = list(first)
                 for name in turns[run % len(turns) :] + turns[: run % len(turns)]:  # who is first finds the disk busy
-                    first[name].append(self._act(agent, name, self.port, folder))
-                self._again(agent, self.port, folder, lambda name, took: again.setdefault(name, []).append(took))
-            writes = self.extra(agent, scratch)
+                    first[name].append(self._act(agent, name, self.link.port, folder))
+                self._again(agent, self.link.port, folder, lambda name, took: again.setdefault(name, []).append(took))
+                agent._script(CLEAR, agent.home, folder.name, seconds=60)
+                shutil.rmtree(folder)
+            writes = self.link.extra(agent, scratch)
             reads = self._reads(agent, scratch, runs)
         sent: dict[str, int] = {}
-        with self.agent_at(self.relay.port) as agent:
+
+        def taken() -> int:
+            return sum(self.link.relay.take())
+
+        with self.link.agent_at(self.link.relay.port) as agent:
             folder = make_content(scratch / "content-counted", runs)
-            for name in ("lockstep", *self.renews):
-                self._act(agent, name, self.relay.port, folder)
-            self.relay.take()
-            self._again(agent, self.relay.port, folder, lambda name, _: sent.update({name: sum(self.relay.take())}))
+            for name in ("lockstep", *self.link.renews):
+                self._act(agent, name, self.link.relay.port, folder)
+            taken()
+            self._again(
+                agent, self.link.relay.port, folder, lambda name, _: sent.update({name: sum(self.link.relay.take())})
+            )
         return self._figures(first, again, sent, writes, reads)
 
     def _reads(self, agent: PosixAgent, scratch: Path, runs: int) -> dict[str, float]:
         """Seconds for one large file from the device, in turns; the medians."""
-        name, pull = self.pull
-        data = random.Random(14).randbytes(D13_BYTES)
+        name, pull = self.link.pull
+        data = random.Random(14).randbytes(LARGE_BYTES)
         (scratch / "large").write_bytes(data)
         agent._send(scratch / "large", "jobs/large", executable=False)
         taken: dict[str, list[float]] = {"lockstep": [], name: []}
         for _ in range(runs):
             begun = time.monotonic()
-            whole = agent.fetch("jobs/large", D13_BYTES) == data
+            whole = agent.fetch("jobs/large", LARGE_BYTES) == data
             taken["lockstep"].append(time.monotonic() - begun)
             begun = time.monotonic()
             pull(f"{agent.home}/jobs/large", scratch / "back")
@@ -141,7 +135,7 @@ class Bench:
         return {name: statistics.median(times) for name, times in taken.items()}
 
     def _again(self, agent: PosixAgent, port: int, folder: Path, note: Callable[[str, float], None]) -> None:
-        names = ("lockstep", *self.renews)
+        names = ("lockstep", *self.link.renews)
         for name in names:
             note(f"{name} unchanged", self._act(agent, name, port, folder))
         (folder / "kernels/kernel_007.bin").write_bytes(random.Random(folder.name).randbytes(1024))
@@ -152,7 +146,7 @@ class Bench:
         """Seconds of one deployment."""
         if name != "lockstep":
             begun = time.monotonic()
-            self.peers[name](port, folder, f"{name.replace(' ', '')}-{folder.name}")
+            self.link.peers[name](port, folder, f"{name.replace(' ', '')}-{folder.name}")
             return time.monotonic() - begun
         files = dict(content_of(folder))  # a run has the hashes from its plan
         large = [blob for path, blob in files.items() if path.startswith("models/")]
@@ -172,14 +166,14 @@ class Bench:
         reads: Mapping[str, float],
     ) -> dict[str, Any]:
         seconds = {name: statistics.median(times) for name, times in first.items()}
-        ratios = {name: seconds[name] / seconds["lockstep"] for name in self.peers}
+        ratios = {name: seconds[name] / seconds["lockstep"] for name in self.link.peers}
         holds = {f"first >= 0.9 x {name}": ratio >= 0.9 for name, ratio in ratios.items()}
         holds["unchanged <= 4 KiB"] = sent["lockstep unchanged"] <= 4096
         holds["1 KB changed <= 8 KiB"] = sent["lockstep 1 KB changed"] <= 8192
         if writes:
             best = min(taken for name, taken in writes.items() if name != "lockstep")
             holds["D13 <= 2 x best"] = writes["lockstep"] <= 2 * best
-            holds["back >= 40 MB/s"] = D13_BYTES / reads["lockstep"] >= 40e6
+            holds["back >= 40 MB/s"] = LARGE_BYTES / reads["lockstep"] >= 40e6
         renewed = {name: {"seconds": statistics.median(times), "bytes": sent[name]} for name, times in again.items()}
         return {
             "first_s": seconds,
@@ -212,114 +206,6 @@ def content_of(folder: Path) -> Iterator[tuple[str, Blob]]:
             yield str(path.relative_to(folder)), Blob(path, hashlib.sha256(data).hexdigest(), len(data))
 
 
-# -- links -------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def unit(kind: str, folder: Path) -> Iterator[Unit]:
-    """An emulated device of this host's own instruction set."""
-    device = start(Spec(f"bench-{kind}", "adb" if kind == "adb" else "ssh", "x86-64"), folder, orphan="dies")
-    try:
-        yield device
-    finally:
-        device.down()
-
-
-@contextmanager
-def adb_link(folder: Path) -> Iterator[Bench]:
-    """`adb push` of the adb that our agent's server is, through a server on a port, as people have it."""
-
-    def push(port: int, source: Path, name: str, *options: str) -> None:
-        run([*adb, "-s", f"127.0.0.1:{port}", "push", *options, str(source), f"/data/local/tmp/{name}"], environment)
-
-    def pull(there: str, here: Path) -> None:
-        run([*adb, "-s", f"127.0.0.1:{device.port}", "pull", there, str(here)], environment)
-
-    def push_newer(port: int, source: Path, name: str) -> None:
-        push(port, source, name, "--sync")
-
-    def agent_at(port: int) -> PosixAgent:
-        return AdbAgent("phone", "x86-64", serials=(f"127.0.0.1:{port}",))
-
-    environment = {**os.environ, "HOME": str(folder), "ADB_MDNS": "0"}
-    plain = Endpoint(port=free_port())
-    adb = [adb_binary(), "-P", str(plain.port)]
-    server = AdbServer()
-    with unit("adb", folder / "device") as device, counting_relay(device.port) as relay:
-        own = subprocess.Popen([*adb, "server", "nodaemon"], env=environment, stderr=subprocess.DEVNULL)
-        try:
-            wait_until(lambda: protocol_version(plain), "adb's server does not answer")  # else a client starts another
-            for port in (device.port, relay.port):
-                run([*adb, "connect", f"127.0.0.1:{port}"], environment)
-                run([*adb, "-s", f"127.0.0.1:{port}", "wait-for-device"], environment)
-            with server:
-                peers = {"adb push": push, "adb push --sync": push_newer}
-                yield Bench(device.port, relay, agent_at, peers, ("adb push --sync",), ("adb pull", pull))
-        finally:
-            own.kill()
-            own.wait()
-            stop_server(server.folder)
-
-
-@contextmanager
-def ssh_link(folder: Path) -> Iterator[Bench]:
-    """`rsync -a` and `scp -r` over the same daemon."""
-    tree = group_tree("peers")
-    environment, tools = environment_of(tree), tree / "usr/bin"
-    known, key = folder / "known_hosts", folder / "user_key"
-    options = ["-i", str(key), "-o", f"UserKnownHostsFile={known}", "-o", "BatchMode=yes", "-F", "none"]
-
-    def rsync(port: int, source: Path, name: str) -> None:
-        shell = shlex.join([str(tools / "ssh"), "-p", str(port), *options])
-        run([str(tools / "rsync"), "-a", "-e", shell, f"{source}/", f"{USER}@127.0.0.1:{name}/"], environment)
-
-    def scp(port: int, source: Path, name: str) -> None:
-        where = ["-P", str(port), *options, "-S", str(tools / "ssh")]
-        run([str(tools / "scp"), "-q", "-r", *where, str(source), f"{USER}@127.0.0.1:{name}"], environment)
-
-    def pull(there: str, here: Path) -> None:
-        where = ["-P", str(device.port), *options, "-S", str(tools / "ssh")]
-        run([str(tools / "scp"), "-q", *where, f"{USER}@127.0.0.1:{there}", str(here)], environment)
-
-    def agent_at(port: int) -> PosixAgent:
-        return SshAgent("board", "x86-64", address=Address("127.0.0.1", port, USER, known, key))
-
-    with unit("ssh", folder) as device, counting_relay(device.port) as relay:
-        known.write_text(known_host(folder, device.port) + known_host(folder, relay.port))
-        yield Bench(
-            device.port, relay, agent_at, {"rsync -a": rsync, "scp -r": scp}, ("rsync -a",), ("scp", pull), writes_of
-        )
-
-
-def writes_of(agent: PosixAgent, scratch: Path) -> dict[str, float]:
-    """D13: seconds for one large file, by the size of a single write, and as the agent sends it."""
-    if not isinstance(agent, SshAgent):
-        return {}
-    path = scratch / "large"
-    path.write_bytes(random.Random(13).randbytes(D13_BYTES))
-    taken = {}
-    for size in WRITES:
-        begun = time.monotonic()
-        with path.open("rb") as source, agent._link.files("write", D13_BYTES) as files:
-            with files.open(agent._path("jobs/large"), "wb") as target:
-                target.set_pipelined(True)
-                while piece := source.read(size):
-                    target.write(piece)
-            files.remove(agent._path("jobs/large"))
-        taken[str(size)] = time.monotonic() - begun
-    begun = time.monotonic()
-    agent._send(path, "jobs/large", executable=False)
-    taken["lockstep"] = time.monotonic() - begun
-    return taken
-
-
-def run(command: list[str], environment: dict[str, str]) -> None:
-    """A peer; its words when it fails."""
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if done.returncode:
-        sys.exit(f"{command[0]} left with {done.returncode}: {done.stderr.decode(errors='replace')[-800:]}")
-
-
 # -- for people --------------------------------------------------------------------------------------
 
 
@@ -337,9 +223,9 @@ def table(figures: Mapping[str, Any]) -> None:
         for name, taken in entry["again"].items():
             print(f"  again    {name:32} {taken['seconds']:7.3f} s {taken['bytes']:10.0f} bytes")
         for name, seconds in entry["writes_s"].items():
-            print(f"  64 MiB   writes of {name:12} {seconds:7.2f} s {D13_BYTES / seconds / 1e6:7.0f} MB/s")
+            print(f"  64 MiB   writes of {name:12} {seconds:7.2f} s {LARGE_BYTES / seconds / 1e6:7.0f} MB/s")
         for name, seconds in entry["reads_s"].items():
-            print(f"  64 MiB   back by {name:15} {seconds:7.2f} s {D13_BYTES / seconds / 1e6:7.0f} MB/s")
+            print(f"  64 MiB   back by {name:15} {seconds:7.2f} s {LARGE_BYTES / seconds / 1e6:7.0f} MB/s")
         for words, holds in entry["holds"].items():
             print(f"  target   {words:32} {'yes' if holds else 'NO'}")
 

@@ -45,6 +45,16 @@ def ended(device: AdbDevice, pid: int) -> bool:
         return True
 
 
+def left_over(device: AdbDevice) -> list[str]:
+    """The command lines of what runs there beside the first process and the daemon."""
+    lines = []
+    for path in (device.root / "proc").iterdir():
+        with suppress(OSError):
+            if path.name.isdigit() and path.name != "1":
+                lines.append((path / "cmdline").read_text().replace("\0", " ").strip())
+    return [line for line in lines if line and not line.endswith("/adbd")]
+
+
 class Proxy:
     """A second address of a device, which can stop in the middle: connected, and nothing comes through any more."""
 

@@ -15,7 +15,7 @@ from agents import adblink, adbpush, adbreach, adbshell, posix
 from agents.adb import AdbAgent
 from engine.contract.errors import DeviceUnavailable, TransferError
 from tests.agents.adbd import AdbDevice
-from tests.agents.adblines import agent_of, ended, listener, proxy_to
+from tests.agents.adblines import agent_of, ended, left_over, listener, proxy_to
 from tests.agents.bundles import blob_of
 from tests.waiting import wait_until
 
@@ -58,6 +58,7 @@ def test_a_line_that_is_cut_is_told_at_once_and_leaves_no_program_behind(device:
         assert not thread.is_alive()
         assert f"phone: the adb link {device.serial} was lost" in str(errors[0])
         wait_until(lambda: ended(device, child), "the program outlived its link")
+        wait_until(lambda: not left_over(device), "a helper of the program outlived its link")
         device.mend()
         with pytest.raises(DeviceUnavailable, match="was lost"):
             agent.preflight()

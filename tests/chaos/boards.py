@@ -15,7 +15,7 @@ from agents.adbdaemon import Endpoint, ask, read_endpoint
 from agents.adbserver import AdbServer, stop_server
 from farm.inventory import Link
 from tests.agents.adbd import AdbDevice, running_adbd
-from tests.agents.adblines import listener
+from tests.agents.adblines import left_over, listener
 from tests.agents.sshd import Sshd
 from tests.chaos.killing import kill
 from tests.chaos.relay import Relay
@@ -183,10 +183,7 @@ class AdbBoard(Board):
         """End the servers, and see that the device ended everything that the farm started there."""
         with self._others:
             wait_until(lambda: stop_server(self.state / "adb"))
-            wait_until(lambda: len(self._processes()) <= 2)  # its first process and its daemon
-
-    def _processes(self) -> list[str]:
-        return [path.name for path in (self.phone.root / "proc").iterdir() if path.name.isdigit()]
+            wait_until(lambda: not left_over(self.phone), "something of the farm still runs on the device")
 
 
 @contextmanager
