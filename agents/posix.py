@@ -69,9 +69,10 @@ exit "$status"
 # The program runs in a session of its own. Its supervisor ends that session when the program ends (children it left),
 # when the link is closed or dies (standard input ends) and, should the line be cut without a word, when the time is
 # up. Nothing may hold standard input open when it ends, as adbd tells no exit code before: its helpers are killed
-# outright, for a shell just forked loses gentler signals. Its watcher ends the clock, too: adbd hangs up on a supervisor
-# whose line was cut, and a clock that outlives its program would one day end whoever has its number then. $1 folder, $2 seconds, $3 where its memory is noted, then the
-# program with its environment as arguments of env. Android's own settings stay: its linker and drivers look there.
+# outright, for a shell just forked loses gentler signals. The watcher ends the clock, too: adbd hangs up on a
+# supervisor whose line was cut, and a clock left alone would one day end whoever has its program's number then.
+# $1 folder, $2 seconds, $3 where its memory is noted, then the program with its environment as arguments of env.
+# Android's own settings stay: its linker and drivers look there.
 _SUPERVISE = (
     SAMPLER
     + """
