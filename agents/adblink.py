@@ -18,6 +18,7 @@ from pathlib import Path
 from adbutils import AdbError
 
 from agents import adbpush, adbshell, adbsync
+from agents.adbanswer import TAIL_BYTES, UnknownEnd
 from agents.adblist import LOST, Listed, next_step
 from agents.adbpush import NotWritten, push_all
 from agents.adbreach import Route, Unit, reach
@@ -94,7 +95,7 @@ class AdbLink:
 
     def supervised(self, text: str, *arguments: str, seconds: float, stop: threading.Event) -> Completed:
         """Run a script that ends its program when its standard input ends: after ``seconds``, or at ``stop``."""
-        return self._run(text, arguments, seconds, None, adbshell.TAIL_BYTES, stop)
+        return self._run(text, arguments, seconds, None, TAIL_BYTES, stop)
 
     def _run(
         self,
@@ -106,11 +107,10 @@ class AdbLink:
         stop: threading.Event | None = None,
     ) -> Completed:
         given = ""
-        if self.route.shell != "v2":
-            given = "" if stdin is None else self._leave(stdin.read())
-            if len(text) > adbshell.LONGEST_PLAIN:
-                arguments = (self._leave(text.encode()), *arguments)
-                text = adbshell.FROM_FILE
+        if self.route.shell != "v2" and stdin is not None:
+            given = self._leave(adbshell.whole(stdin))
+        if not adbshell.fits(self.route.shell, given, text, arguments):
+            text, arguments = adbshell.FROM_FILE, (self._leave(adbshell.as_file(text, arguments)),)
         return adbshell.run(
             self.route.shell,
             self._stream,
@@ -183,7 +183,7 @@ class AdbLink:
         try:
             with self.server.stream(self.route.serial, service, OPEN_SECONDS) as stream:
                 yield stream
-        except adbshell.UnknownEnd as error:
+        except UnknownEnd as error:
             raise self._gone("it does not tell how a command ended") from error
         except (OSError, EOFError, AdbError, ValueError) as error:
             raise self._gone(_reason(error)) from error

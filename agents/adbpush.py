@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from agents import adbsync
 from agents.apart import Apart
@@ -20,6 +20,7 @@ STREAMS = 2
 #: Longest silence of a transfer, and a transfer slower than this is taken for a broken link.
 SILENCE_SECONDS = 30.0
 SLOWEST_BYTES_PER_SECOND = 200_000
+MOMENT_SECONDS = 0.1
 
 Stream = Callable[[], AbstractContextManager[socket.socket]]
 
@@ -41,9 +42,10 @@ def seconds_for(size: int) -> float:
 def push_all(stream: Stream, waves: Sequence[Iterable[Apart]], folder: str) -> Iterator[Iterator[str]]:
     """Begin to write files below ``folder``; in the block, an iterator of their names as the device gets them.
 
-    Up to ``STREAMS`` streams share a wave; the next wave begins when all files of one are on their way. ``stream``
-    opens one; it and the pieces of the files are used by other threads, which have ended after the block. The
-    iterator raises NotWritten, and whatever a stream or the pieces raise; nothing goes on after that.
+    It gives an empty name whenever none has come for ``MOMENT_SECONDS``, so that who waits can look elsewhere. Up to
+    ``STREAMS`` streams share a wave; the next wave begins when all files of one are on their way. ``stream`` opens
+    one; it and the pieces of the files are used by other threads, which have ended after the block. The iterator
+    raises NotWritten, and whatever a stream or the pieces raise; nothing goes on after that.
     """
     work = _Work(stream, waves, folder)
     threads = [threading.Thread(target=work.run, daemon=True) for _ in range(work.streams)]
@@ -95,10 +97,16 @@ class _Work:
     def names(self) -> Iterator[str]:
         """What has arrived, until all streams have no more to do."""
         for _ in range(self.streams):
-            while (told := self._told.get()) is not None:
+            while (told := self._next_told()) is not None:
                 if isinstance(told, BaseException):
                     raise told
                 yield told
+
+    def _next_told(self) -> str | BaseException | None:
+        try:
+            return self._told.get(timeout=MOMENT_SECONDS)
+        except Empty:
+            return ""
 
     def stop(self) -> None:
         """Nothing more is wanted."""
@@ -145,6 +153,7 @@ class _Work:
             yield piece
 
     def _tell(self, line: adbsync.Bounded, sent: deque[str]) -> None:
+        line.renew()
         try:
             adbsync.confirm(line)
         except adbsync.Refused as error:

@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 from adbutils import AdbError
 
 from agents import adbshell
+from agents.adbanswer import TAIL_BYTES, UnknownEnd
 from agents.adblist import LOST, Listed, emulator_port, folder_name, is_address, next_step
 from agents.adbserver import AdbServer, ask
 from engine.contract.errors import DeviceUnavailable
@@ -146,9 +147,9 @@ def _ask_who(server: AdbServer, serial: str, shell: str) -> Route | None:
             _WHO,
             (nonce,),
             seconds=ANSWER_SECONDS,
-            keep=adbshell.TAIL_BYTES,
+            keep=TAIL_BYTES,
         )
-    except (OSError, AdbError, EOFError, ValueError, adbshell.UnknownEnd):
+    except (OSError, AdbError, EOFError, ValueError, UnknownEnd):
         return None
     said = done.stdout.decode(errors="replace").strip().split("|")
     if len(said) != 4 or said[0] != nonce or said[3] != nonce:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from adbutils import AdbClient
+from adbutils import AdbClient, AdbError
 from adbutils._adb import AdbConnection
 
 from agents.adbdaemon import Endpoint, binary_version, protocol_version, read_endpoint
@@ -75,6 +75,8 @@ def adb_binary() -> str:
 def ask(connection: AdbConnection, service: str) -> None:
     """Ask for one service and read that it is granted. Raises AdbError with the server's reason."""
     data = service.encode(errors="surrogateescape")
+    if len(data) > 0xFFFF:
+        raise AdbError(f"a request of {len(data)} bytes is more than adb can be told")
     connection.conn.sendall(f"{len(data):04x}".encode() + data)
     connection.check_okay()
 

@@ -1,9 +1,8 @@
 """Commands on a device over an open adb service: the framed shell protocol, and a marker for shells without it.
 
-``shell,v2`` keeps standard output, standard error and the exit code apart and tells the end of standard input; its
-packets are ``id, length (u32, little endian), data`` (AOSP adb, shell_protocol.h). Devices before Android 7 and many
-Linux boards have only a byte stream: there the script's end is told by a marker with a fresh nonce. No marker: how the
-script ended is unknown, and that is never a success.
+``shell,v2`` keeps standard output, standard error and the exit code apart and tells the end of standard input. Devices
+before Android 7 and many Linux boards have only a byte stream: there the script's end is told by a marker with a fresh
+nonce. No marker: how the script ended is unknown, and that is never a success.
 """
 
 from __future__ import annotations
@@ -17,20 +16,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol
 
+from agents.adbanswer import CLOSE_STDIN, STDIN, Frames, Marked
 from agents.base import INTERRUPT_SECONDS, Completed
 
-STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
-#: How much of a program's output is kept; of a script of ours, all but what no script prints.
-TAIL_BYTES = 64 * 1024
+#: How much of a script's output is kept: all but what no script of ours prints.
 ANSWER_BYTES = 16 * 1024 * 1024
-#: Larger than any packet a device may send.
-LARGEST_PACKET = 16 * 1024 * 1024
 #: How long a device may take to end a program after it was told to.
 GRACE_SECONDS = 20.0
 _CHUNK = 64 * 1024
+_NONCE_BYTES = 16
 _RECEIVE = 256 * 1024
 
 # $1 nonce, $2 a file for standard input or nothing, $3 script, then its arguments. The complaints follow the output
@@ -50,101 +47,28 @@ printf '%s:%s:%s:%s:%s\\n' "$nonce" "${words%x}" "$nonce" "$status" "$nonce"
 PLAIN_SERVICES = {"exec": "exec", "pty": "shell"}
 
 
-#: Old devices take no longer command line; a longer script travels as a file ($1), which it removes itself.
-LONGEST_PLAIN = 3000
-FROM_FILE = 'script=$(cat -- "$1"); rm -f -- "$1"; shift; eval "$script"'
+#: Bytes of a request. A device before Android 7 takes 4 KiB with its end, and our server ends itself, with every run on
+#: its host, rather than to send it more; to the server itself a request's length is told in four hexadecimal digits.
+LONGEST_PLAIN, LONGEST = 4095, 0xFFFF
+#: A command that is longer travels as a file ($1), which it removes itself.
+FROM_FILE = 'script=$(cat -- "$1"); rm -f -- "$1"; eval "$script"'
 
 
 class Source(Protocol):
-    """What a script reads: ``read`` answers with what is there, up to ``size`` bytes, and with none at the end."""
+    """What a script reads: ``read`` answers with up to ``size`` bytes, none at the end, None when there is nothing yet.
 
-    def read(self, size: int = -1, /) -> bytes: ...  # noqa: D102
+    It may wait for a moment first.
+    """
 
-
-class UnknownEnd(Exception):
-    """The stream ended and nothing says how the script did."""
-
-
-@dataclass
-class Tail:
-    """The last bytes of a stream."""
-
-    limit: int
-    kept: bytearray = field(default_factory=bytearray)
-
-    def add(self, data: bytes) -> None:
-        """Append, and forget what is older than the limit."""
-        self.kept += data
-        if len(self.kept) > 2 * self.limit:
-            del self.kept[: -self.limit]
-
-    def value(self) -> bytes:
-        """What is kept."""
-        return bytes(self.kept[-self.limit :])
+    def read(self, size: int, /) -> bytes | None: ...  # noqa: D102
 
 
-class Frames:
-    """Reads packets of the shell protocol from chunks of any size; data is passed on as it comes."""
-
-    def __init__(self, keep: int) -> None:
-        self.out, self.err = Tail(keep), Tail(keep)
-        self.exit_code: int | None = None
-        self._head = bytearray()
-        self._kind = -1
-        self._left = 0
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes. Raises ValueError when they cannot be the shell protocol."""
-        view = memoryview(data)
-        while view:
-            if self._left == 0:
-                missing = 5 - len(self._head)
-                self._head += view[:missing]
-                view = view[missing:]
-                if len(self._head) == 5:
-                    self._kind, self._left = self._head[0], int.from_bytes(self._head[1:], "little")
-                    self._head.clear()
-                    if self._left > LARGEST_PACKET or self._kind not in (STDOUT, STDERR, EXIT):
-                        raise ValueError(f"packet {self._kind} of {self._left} bytes")
-                continue
-            part = bytes(view[: self._left])
-            view = view[len(part) :]
-            self._left -= len(part)
-            self._take(part)
-
-    def _take(self, part: bytes) -> None:
-        if self._kind == STDOUT:
-            self.out.add(part)
-        elif self._kind == STDERR:
-            self.err.add(part)
-        elif self.exit_code is None:
-            self.exit_code = part[0]
-
-
-class Marked:
-    """Reads the plain stream of ``MARKED``."""
-
-    def __init__(self, keep: int, nonce: str) -> None:
-        self._limit = keep
-        self._tail = Tail(keep + 2 * TAIL_BYTES)
-        self._nonce = nonce.encode()
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
-        self._tail.add(data)
-
-    def so_far(self) -> bytes:
-        """The output of a script that did not end."""
-        return self._tail.value()[-self._limit :]
-
-    def read(self) -> tuple[int, bytes, bytes]:
-        """Exit code, output and complaints. Raises UnknownEnd when the last marker is absent."""
-        data = self._tail.value()
-        end = re.search(rb":%b:(\d{1,3}):%b[\r\n]*\Z" % (self._nonce, self._nonce), data)
-        if end is None:
-            raise UnknownEnd
-        out, _, words = data[: end.start()].partition(self._nonce + b":")
-        return int(end[1]), out[-self._limit :], words[-TAIL_BYTES:]
+def whole(source: Source) -> bytes:
+    """All that a source has."""
+    parts = []
+    while (part := source.read(_CHUNK)) != b"":
+        parts.append(part or b"")
+    return b"".join(parts)
 
 
 #: Opens a stream to one service of a device.
@@ -169,15 +93,31 @@ def run(
     reads; without them standard input stays open until the time is up or ``stop`` is set. Then it is closed, and
     ``timed_out`` tells. Raises UnknownEnd, EOFError, ValueError or OSError when the link does not live to tell the end.
     """
-    if shell == "v2":
-        with opened(f"shell,v2,raw:{_command(text, arguments)}") as connection:
+    nonce = secrets.token_hex(_NONCE_BYTES)
+    with opened(_service(shell, nonce, given, text, arguments)) as connection:
+        if shell == "v2":
             return _converse_framed(connection, stdin, seconds, keep, stop)
-    nonce = secrets.token_hex(16)
-    with opened(f"{PLAIN_SERVICES[shell]}:{_command(MARKED, (nonce, given, text, *arguments))}") as connection:
         done = _converse_marked(connection, nonce, seconds, keep, stop)
     if shell == "exec":
         return done
     return replace(done, stdout=pty_text(done.stdout), stderr=pty_text(done.stderr))
+
+
+def fits(shell: str, given: str, text: str, arguments: tuple[str, ...]) -> bool:
+    """Whether ``run`` can ask for this in one request."""
+    asked = len(_service(shell, "x" * 2 * _NONCE_BYTES, given, text, arguments).encode(errors="surrogateescape"))
+    return asked <= (LONGEST if shell == "v2" else LONGEST_PLAIN)
+
+
+def as_file(text: str, arguments: tuple[str, ...]) -> bytes:
+    """A script and its arguments for FROM_FILE."""
+    return _command(text, arguments).encode(errors="surrogateescape")
+
+
+def _service(shell: str, nonce: str, given: str, text: str, arguments: tuple[str, ...]) -> str:
+    if shell == "v2":
+        return f"shell,v2,raw:{_command(text, arguments)}"
+    return f"{PLAIN_SERVICES[shell]}:{_command(MARKED, (nonce, given, text, *arguments))}"
 
 
 def _command(text: str, arguments: tuple[str, ...]) -> str:
@@ -229,8 +169,9 @@ def _packet(kind: int, data: bytes) -> bytes:
 
 
 def _packets(stdin: Source) -> Iterator[bytes]:
-    while data := stdin.read(_CHUNK):
-        yield _packet(STDIN, data)
+    """Nothing among them: nothing yet."""
+    while (data := stdin.read(_CHUNK)) != b"":
+        yield _packet(STDIN, data) if data else b""
     yield _packet(CLOSE_STDIN, b"")
 
 
@@ -239,11 +180,12 @@ class _Talk:
 
     def __init__(self, connection: socket.socket, sending: Iterator[bytes]) -> None:
         self._connection, self._sending, self._pending = connection, sending, memoryview(b"")
+        self._more = True
         connection.setblocking(False)
 
     def more(self, sending: Iterator[bytes]) -> None:
         """What is to be sent next; only the packet on its way is still finished."""
-        self._sending = sending
+        self._sending, self._more = sending, True
 
     def until(
         self,
@@ -262,7 +204,8 @@ class _Talk:
                 left = deadline - time.monotonic()
                 if left <= 0 or (stop is not None and stop.is_set()):
                     return False
-                ready = selector.select(left if stop is None else min(left, INTERRUPT_SECONDS))
+                waiting = self._more and not sending  # for the source, which has waited itself
+                ready = selector.select(0 if waiting else left if stop is None else min(left, INTERRUPT_SECONDS))
                 for _, events in ready:
                     if events & selectors.EVENT_WRITE:
                         self._send()
@@ -271,8 +214,9 @@ class _Talk:
         return False
 
     def _next(self) -> bool:
-        if not self._pending:
-            self._pending = memoryview(next(self._sending, b""))
+        if not self._pending and self._more:
+            packet = next(self._sending, None)
+            self._more, self._pending = packet is not None, memoryview(packet or b"")
         return bool(self._pending)
 
     def _send(self) -> None:
@@ -281,7 +225,7 @@ class _Talk:
         except BlockingIOError:
             return
         except ConnectionError:  # the program ended without reading all; what it said is still to come
-            self._sending, self._pending = iter(()), memoryview(b"")
+            self._sending, self._pending, self._more = iter(()), memoryview(b""), False
 
     def _receive(self, feed: Callable[[bytes], None]) -> bool:
         try:

@@ -48,6 +48,10 @@ class Bounded:
         """All waits from now on may take ``seconds`` together."""
         self._deadline = time.monotonic() + seconds
 
+    def renew(self) -> None:
+        """The other side has shown that it lives: as long as it is never silent, it may take its time."""
+        self._deadline = max(self._deadline, time.monotonic() + self._silence)
+
     def _wait(self, events: int) -> int:
         """Until the socket is ready; what it is ready for."""
         left = min(self._silence, self._deadline - time.monotonic())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 
 from adbutils import AdbClient
@@ -21,6 +22,7 @@ class Watch:
         self._serial = serial
         self._buffer = bytearray()
         self._fault = ""
+        self._lock = threading.Lock()  # streams of several threads look at it
         self._connection: AdbConnection = client.make_connection()
         ask(self._connection, "host:track-devices")
         self._connection.conn.setblocking(False)
@@ -32,6 +34,10 @@ class Watch:
 
     def fault(self) -> str:
         """What happened to the link since it was made, in words; empty while it was there all the time."""
+        with self._lock:
+            return self._look()
+
+    def _look(self) -> str:
         while not self._fault:
             try:
                 data = self._connection.conn.recv(65536)

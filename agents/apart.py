@@ -62,10 +62,15 @@ class Trip:
         return cls(alone, others, beside, word)
 
     def words(self, arrived: Iterable[str]) -> Iterator[bytes]:
-        """What the script reads, from the names of files in the order in which the device had them."""
+        """What the script reads, from the names of files in the order in which the device had them.
+
+        An empty name: none has arrived for a moment.
+        """
         left = {file.name for file in self.small}
         for name in arrived:
-            if name not in left:
+            if not name:
+                yield b""
+            elif name not in left:
                 yield f"{name.removeprefix(self.beside)}\n".encode()
             elif len(left) == 1:
                 yield self.word

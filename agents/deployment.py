@@ -293,9 +293,13 @@ class Pieces(io.RawIOBase):
         """It is."""
         return True
 
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fill ``buffer`` with what is there, at least one byte until the end."""
-        self._left = self._left or next(self._source, b"")
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        """Fill ``buffer`` with what is there; 0 at the end, None after an empty piece: there is nothing yet."""
+        if not self._left:
+            piece = next(self._source, None)
+            if not piece:
+                return None if piece is not None else 0
+            self._left = piece
         view = memoryview(buffer).cast("B")
         count = min(len(view), len(self._left))
         view[:count] = self._left[:count]

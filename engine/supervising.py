@@ -28,9 +28,18 @@ def write_private(path: Path, text: str) -> None:
 
 
 def socket_in(folder: Path, name: str) -> str:
-    """The path of a Unix socket, for a ``folder`` that only its user may enter; empty where it is too long for one."""
-    path = str(folder / name)
-    return path if len(os.fsencode(path)) <= MAX_SOCKET_PATH else ""
+    """The path of a Unix socket, for a ``folder`` that only its user may enter.
+
+    Empty where it is too long for one, or the file system takes none (some shared and network ones).
+    """
+    path, trial = folder / name, folder / f".{os.getpid()}"
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+        return ""
+    with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
+        probe.bind(str(trial))
+        trial.unlink()
+        return str(path)
+    return ""
 
 
 def free_port() -> int:

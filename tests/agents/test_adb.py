@@ -6,12 +6,14 @@ import hashlib
 import os
 import socket
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from agents import adb, adbreach, adbshell
 from agents.adblist import LOST, Listed, parse_devices
+from agents.adbserver import AdbServer
 from agents.base import AgentSpec
 from agents.deployment import BundleFiles
 from engine.contract.errors import DeviceUnavailable
@@ -69,6 +71,25 @@ def test_a_deadline_ends_the_program_over_every_shell(device: AdbDevice, shell: 
         pid = int(mark.read_text())
         wait_until(lambda: ended(device, pid), "the program outlived its deadline")
         agent.preflight()
+
+
+def test_long_arguments_arrive_over_every_shell_and_nobody_is_asked_for_more_than_it_takes(
+    device: AdbDevice, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    asked: list[int] = []
+    stream = AdbServer.stream
+
+    def noted(server: AdbServer, serial: str, service: str, seconds: float) -> AbstractContextManager[socket.socket]:
+        asked.append(len(service.encode()))
+        return stream(server, serial, service, seconds)
+
+    monkeypatch.setattr(AdbServer, "stream", noted)
+    with agent_of(device.serial, shell=shell) as agent:
+        for count in (1, 30, 700):
+            arguments = [f"'{number}'$x " * 12 + "\n" for number in range(count)]
+            done = agent._script('printf %s "$@"; printf err >&2; exit 7', *arguments, seconds=20)
+            assert (done.exit_code, done.stdout, done.stderr) == (7, "".join(arguments).encode(), b"err")
+    assert max(asked) <= (65535 if shell == "v2" else 4095)
 
 
 def test_input_and_long_scripts_arrive_over_every_shell(device: AdbDevice, shell: str) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agents import deployment
+from agents import apart, deployment, posix
 from agents.adb import AdbAgent
 from agents.adbshell import PLAIN_SERVICES
-from agents.deployment import BundleFiles
+from agents.deployment import Blob, BundleFiles
+from engine.contract.errors import StorageFull
 from tests.agents.adbd import AdbDevice
+from tests.agents.adblines import agent_of
 from tests.agents.adbunit import Units
 from tests.agents.bundles import blob_of
 from tests.agents.relay import counting_relay
@@ -102,3 +106,22 @@ def test_a_lease_lost_half_way_leaves_no_name_and_the_next_clears_up(device: Adb
         agent.deploy([model], lambda: None, build)
     assert there(device, build) == sent(build)
     assert list((root / "jobs").iterdir()) == []
+
+
+def test_a_script_that_fails_at_once_is_told_before_the_files_have_arrived(
+    device: AdbDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+
+    def slowly(blob: Blob) -> Iterator[bytes]:
+        while not over.wait(0.01):
+            yield b"x" * 100
+        raise AssertionError(f"{blob.path.name} was waited for")
+
+    monkeypatch.setattr(apart, "bytes_of", slowly)
+    monkeypatch.setattr(posix, "PLACE_APART", "echo 'No space left on device' >&2; exit 3")
+    watch = threading.Timer(60, over.set)
+    watch.start()
+    with agent_of(device.serial) as agent, pytest.raises(StorageFull, match="No space left"):
+        agent.deploy([blob_of(tmp_path, os.urandom(700_000))], lambda: None)
+    watch.cancel()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -63,7 +65,7 @@ class Receiver:
 def names_of(device: Receiver, *waves: Iterable[Apart]) -> list[str]:
     """What ``push_all`` tells of files below /f."""
     with push_all(device.stream, waves, "/f") as names:
-        return list(names)
+        return [name for name in names if name]
 
 
 def apart(name: str, *pieces: bytes, executable: bool = False) -> Apart:
@@ -100,7 +102,7 @@ def test_the_file_that_is_refused_is_named_and_never_told() -> None:
     told = []
     files = (apart(str(number), b"x") for number in range(5))
     with pytest.raises(NotWritten, match="/f/2: Permission denied"), push_all(device.stream, [files], "/f") as names:
-        told.extend(names)
+        told.extend(name for name in names if name)
     assert set(told) <= {"0", "1", "3", "4"}
     assert "/f/2" not in device.files
 
@@ -192,5 +194,30 @@ def test_nothing_goes_on_once_nobody_wants_it() -> None:
 
     before = threading.active_count()
     with push_all(Receiver().stream, [[Apart("large", pieces(), 10**9), apart("small", b"x")]], "/f") as names:
-        assert next(names) == "small"
+        assert next(filter(None, names)) == "small"
     assert threading.active_count() == before
+
+
+def test_a_device_that_answers_all_the_time_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def answer(_: str) -> bytes:
+        nonlocal now
+        now += 0.9 * adbpush.SILENCE_SECONDS
+        return b"OKAY" + bytes(4)
+
+    monkeypatch.setattr(adbpush.adbsync, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
+    assert len(names_of(Receiver(answer), [apart(str(number), b"x") for number in range(40)])) == 40
+
+
+def test_who_waits_for_names_can_look_elsewhere_in_between() -> None:
+    over = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        while not over.wait(0.01):
+            yield b"x"
+
+    with push_all(Receiver().stream, [[Apart("slow", pieces(), 10)]], "/f") as names:
+        assert next(names) == ""
+        over.set()
+        assert [name for name in names if name] == ["slow"]

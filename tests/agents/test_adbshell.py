@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents import adbshell
-from agents.adbshell import EXIT, MARKED, STDERR, STDOUT, Frames, Marked, UnknownEnd, pty_text
+from agents.adbanswer import CLOSE_STDIN, EXIT, STDERR, STDIN, STDOUT, Frames, Marked, UnknownEnd
+from agents.adbshell import MARKED, pty_text
+from agents.deployment import Pieces
 
 
 def packet(kind: int, data: bytes) -> bytes:
@@ -163,11 +165,11 @@ def device(answer: bytes, wait_for: bytes = b"") -> Iterator[tuple[adbshell.Open
 
 def test_standard_input_arrives_whole_and_its_end_is_told() -> None:
     data = bytes(range(256)) * 2000
-    close = packet(adbshell.CLOSE_STDIN, b"")
+    close = packet(CLOSE_STDIN, b"")
     with device(packet(STDOUT, b"ok") + packet(EXIT, b"\0"), close) as (opened, got):
         done = adbshell.run("v2", opened, "cat", (), seconds=20, keep=100, stdin=io.BytesIO(data))
     assert (done.exit_code, done.stdout) == (0, b"ok")
-    assert unpacked(got[0]) == [(adbshell.STDIN, data), (adbshell.CLOSE_STDIN, b"")]
+    assert unpacked(got[0]) == [(STDIN, data), (CLOSE_STDIN, b"")]
 
 
 def test_a_line_that_dies_before_the_exit_code_is_no_end() -> None:
@@ -184,6 +186,46 @@ def test_a_device_that_goes_silent_is_waited_for_until_the_limit(monkeypatch: py
 def test_an_interrupt_closes_standard_input() -> None:
     stop = threading.Event()
     stop.set()
-    with device(packet(EXIT, bytes([137])), packet(adbshell.CLOSE_STDIN, b"")) as (opened, _):
+    with device(packet(EXIT, bytes([137])), packet(CLOSE_STDIN, b"")) as (opened, _):
         done = adbshell.run("v2", opened, "x", (), seconds=60, keep=100, stop=stop)
     assert (done.exit_code, done.timed_out) == (137, True)
+
+
+def test_a_script_that_ends_is_heard_while_there_is_nothing_yet_for_it_to_read() -> None:
+    class Nothing:
+        def read(self, _size: int, /) -> None:
+            return None
+
+    with device(packet(EXIT, b"\3")) as (opened, _):
+        done = adbshell.run("v2", opened, "exit 3", (), seconds=60, keep=100, stdin=Nothing())
+    assert (done.exit_code, done.timed_out) == (3, False)
+
+
+def test_what_comes_in_bits_with_pauses_arrives_whole() -> None:
+    close = packet(CLOSE_STDIN, b"")
+    source = Pieces(iter([b"", b"one ", b"", b"", b"two", b""]))
+    with device(packet(EXIT, b"\0"), close) as (opened, got):
+        adbshell.run("v2", opened, "cat", (), seconds=60, keep=100, stdin=source)
+    assert unpacked(got[0]) == [(STDIN, b"one two"), (CLOSE_STDIN, b"")]
+    assert adbshell.whole(Pieces(iter([b"", b"one ", b"", b"two"]))) == b"one two"
+
+
+# -- the length of a request ---------------------------------------------------------------------------
+
+
+@given(st.text(max_size=6000), st.lists(st.text(max_size=3000), max_size=40).map(tuple))
+def test_no_request_is_longer_than_the_device_takes(text: str, arguments: tuple[str, ...]) -> None:
+    for shell, most in (("exec", 4095), ("pty", 4095), ("v2", 65535)):
+        asked: list[str] = []
+
+        @contextmanager
+        def opened(service: str, asked: list[str] = asked) -> Iterator[socket.socket]:
+            asked.append(service)
+            raise EOFError
+            yield
+
+        with pytest.raises(EOFError):
+            adbshell.run(shell, opened, text, arguments, seconds=1, keep=1, given="/data/x")
+        fits = adbshell.fits(shell, "/data/x", text, arguments)
+        assert fits == (len(asked[0].encode()) <= most)
+    assert adbshell.fits("exec", f"/{'d' * 200}/.lockstep-{'0' * 16}", adbshell.FROM_FILE, (f"/{'d' * 200}/x",))

@@ -1,6 +1,7 @@
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,9 @@ def test_an_external_broker_that_does_not_answer_is_told(monkeypatch):
 
 
 def test_a_path_too_long_for_a_socket_becomes_a_loopback_port(tmp_path):
-    short = new_endpoint(Path("/tmp/x"))
-    assert (short.socket, short.port) == ("/tmp/x/valkey.sock", 0)
+    with tempfile.TemporaryDirectory(prefix="ls-") as folder:
+        short = new_endpoint(Path(folder))
+    assert (short.socket, short.port) == (f"{folder}/valkey.sock", 0)
     long = new_endpoint(tmp_path / ("x" * 107))
     assert long.socket == ""
     assert long.port > 1023
