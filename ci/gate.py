@@ -63,14 +63,21 @@ def run_gate(options: GateOptions, console: Console, farm: FarmSession) -> GateR
 
     planned = prepare_gate(options, console)
 
-    def drive(jobs: list[JobSpec]) -> RunSummary:
-        return _run(farm, planned, jobs, console)
+    confirming: list[str] = []
+
+    def confirm(jobs: list[JobSpec]) -> RunSummary:
+        again = _run(farm, planned, jobs, console, confirms=summary.run_id)
+        confirming.append(again.run_id)
+        return again
 
     with planned.phases.phase("jobs on devices"):
-        summary = drive(planned.jobs())
-    written = conclude(planned, summary, drive, console, farm.slots)
+        summary = _run(farm, planned, planned.jobs(), console)
+    written = conclude(planned, summary, confirm, console, farm.slots)
     report = str((written.folder / "report" / "index.html").absolute())
-    note_run(farm.store, summary.run_id, report=report, exit_code=written.outcome.exit_code)
+    for run in (summary.run_id, *confirming):
+        note_run(farm.store, run, report=report, exit_code=written.outcome.exit_code)
+    if confirming:
+        note_run(farm.store, summary.run_id, confirmed_by=confirming)
     return written
 
 
@@ -192,14 +199,16 @@ def _host_abi() -> str:
     return REFEREE_ABIS[0] if " avx2" in flags and " fma" in flags and " bmi2" in flags else REFEREE_ABIS[1]
 
 
-def _run(farm: FarmSession, planned: GatePlan, jobs: list[JobSpec], console: Console) -> RunSummary:
+def _run(farm: FarmSession, planned: GatePlan, jobs: list[JobSpec], console: Console, confirms: str = "") -> RunSummary:
+    """Drive jobs to their end; ``confirms``: they repeat what failed in that run."""
     options = planned.options
     spec = RunSpec(
         suite=options.suite,
         engine=options.engine,
         command=options.command,
-        payload=planned.payload(),
+        payload={**planned.payload(), **({"confirms": confirms} if confirms else {})},
         priority=options.priority,
+        kind="confirmation" if confirms else "gate",
     )
     run_id = create_run(farm.store, spec, jobs)
     return farm.run(run_id, on_update=console.jobs)

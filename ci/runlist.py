@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -44,7 +45,7 @@ def show_run(store: Store, run: RunView) -> str:
             console.print(Text(f"{name:9} ", style="bold") + Text(value))
         if jobs:
             console.print()
-            console.print(_jobs(jobs[:MOST_JOBS]))
+            console.print(_jobs(jobs[:MOST_JOBS], console.width))
         if len(jobs) > MOST_JOBS:
             console.print(f"… and {len(jobs) - MOST_JOBS} more")
         if run.sweep == run.id:
@@ -63,13 +64,16 @@ def _facts(store: Store, run: RunView) -> list[tuple[str, str]]:
         status += f"; last sign of life {duration(store.clock() - run.seen)} ago"
     facts = [
         ("run", run.id),
-        ("kind", f"{run.kind}, priority {run.priority}" + (f", of sweep {run.sweep}" if run.sweep else "")),
+        ("kind", f"{run.kind}{_part_of(run)}, priority {run.priority}"),
         ("owner", run.owner or "unknown"),
         ("command", run.command),
         ("tests", f"{run.engine} on {run.suite}"),
         ("begun", _moment(run.created)),
         ("status", status),
     ]
+    again = run.payload.get("confirmed_by")
+    if again:
+        facts.append(("confirmed", f"by {', '.join(again)}"))
     told = run.payload.get("cancelled")
     if told:
         facts.append(("cancelled", f"by {told['by']} {_moment(told['at'])}: {told['reason']}"))
@@ -77,19 +81,31 @@ def _facts(store: Store, run: RunView) -> list[tuple[str, str]]:
     return facts
 
 
-def _jobs(jobs: tuple[JobView, ...]) -> Table:
+def _part_of(run: RunView) -> str:
+    confirms = run.payload.get("confirms")
+    return f" of {confirms}" if confirms else f" of sweep {run.sweep}" if run.sweep else ""
+
+
+def _jobs(jobs: tuple[JobView, ...], width: int) -> Table:
+    """Names are shortened to ``width``, never what became of the jobs."""
+    heads = ("device", "case", "role", "status", "tries", "seconds")
+    rows = [(job.device, job.case, job.role, job.status, str(job.attempts), _seconds(job)) for job in jobs]
+    device, case, *others = (max(map(cell_len, column)) for column in zip(heads, *rows, strict=True))
+    room = width - sum(others) - 2 * (len(heads) - 1)  # two blanks between columns
+    device = min(device, max(room // 2, room - case))
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("device", overflow="ellipsis", no_wrap=True)
-    table.add_column("case", overflow="ellipsis", no_wrap=True)
-    table.add_column("role", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("tries", justify="right", no_wrap=True)
-    table.add_column("seconds", justify="right", no_wrap=True)
-    for job in jobs:
-        seconds = "" if job.started is None or job.finished is None else f"{job.finished - job.started:.1f}"
-        status = Text(job.status, style=STYLES[job.status])
-        table.add_row(Text(job.device), Text(job.case), job.role, status, str(job.attempts), seconds)
+    for name, most in zip(heads, (device, room - device, *others), strict=True):
+        right = name in ("tries", "seconds")
+        table.add_column(
+            name, justify="right" if right else "left", overflow="ellipsis", no_wrap=True, max_width=max(most, 1)
+        )
+    for *names, role, status, tries, seconds in rows:
+        table.add_row(*map(Text, names), role, Text(status, style=STYLES[status]), tries, seconds)
     return table
+
+
+def _seconds(job: JobView) -> str:
+    return "" if job.started is None or job.finished is None else f"{job.finished - job.started:.1f}"
 
 
 def _attempts(console: Console, store: Store, job: JobView) -> None:

@@ -100,12 +100,12 @@ def _deleter(store: Store, run: str) -> Callable[[], None]:
 
 
 def _runs(rules: Rules, evidence: Evidence, now: float) -> list[str]:
-    """Ended runs past their age; a sweep goes with all its runs or not at all."""
+    """Ended runs past their age; a sweep goes with all its runs or not at all, a run with those that confirm it."""
     newest = sorted(evidence.runs.values(), key=lambda run: run.last, reverse=True)[: rules.keep_runs]
     stay = {run.id for run in newest} | rules.accepted
     groups: dict[str, list[str]] = {}
     for run in evidence.runs.values():
-        groups.setdefault(run.sweep or run.id, []).append(run.id)
+        groups.setdefault(run.part_of or run.id, []).append(run.id)
     going = []
     for members in groups.values():
         rows = [evidence.runs[member] for member in members]

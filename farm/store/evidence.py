@@ -24,12 +24,13 @@ FOREVER = float("inf")
 class RunEvidence:
     """One run: when it was last seen, whether anything of it failed, and the bytes of its rows.
 
+    ``part_of`` is the sweep that it belongs to, or the run that it confirms: one does not go without the other.
     ``active``: a command drives it at this moment; ``living``: it, or the sweep it is a part of, is not over.
     ``files`` are the paths its jobs name; ``blobs`` the digests of tensors that its results name.
     """
 
     id: str
-    sweep: str | None
+    part_of: str | None
     active: bool
     living: bool
     failing: bool
@@ -75,7 +76,8 @@ def read_evidence(store: Store) -> Evidence:
             living = row.status in LIVING or row.sweep in open_sweeps
             active = row.status == "running" and row.seen > store.clock() - RUN_STALE_SECONDS
             failing = row.payload.get("exit_code", 0) != 0
-            runs[row.id] = RunEvidence(row.id, row.sweep, active, living, failing, row.finished or row.seen)
+            part_of = row.sweep or row.payload.get("confirms")
+            runs[row.id] = RunEvidence(row.id, part_of, active, living, failing, row.finished or row.seen)
         for job in session.scalars(select(JobRow).execution_options(yield_per=50)):
             run = runs[job.run_id]
             run.failing |= job.status == JobStatus.FAILED

@@ -34,7 +34,10 @@ def list_runs(
 
 
 def find_run(store: Store, name: str) -> RunView:
-    """The run whose id is ``name``, or begins or ends with it, or the newest one for ``latest``. ``UsageError``."""
+    """The run whose id is ``name``, or begins or ends with it, or the newest one for ``latest``. ``UsageError``.
+
+    The newest one is no confirmation that has ended: the run that it confirms has the report.
+    """
     with store.read() as session:
         rows = session.scalars(_matching(name)).all()
         exact = [row for row in rows if row.id == name]
@@ -91,7 +94,7 @@ def check_cancelled(store: Store, run_id: str) -> None:
 def _matching(name: str) -> Any:
     query = select(RunRow).order_by(RunRow.created.desc(), RunRow.id.desc())
     if name == "latest":
-        return query.limit(1)
+        return query.where((RunRow.kind != "confirmation") | RunRow.status.in_(LIVING)).limit(1)
     if not _PATTERN.fullmatch(name):
         raise UsageError(f"{name!r} is no id of a run", hint="`lockstep runs` lists them")
     return query.where(RunRow.id.startswith(name) | RunRow.id.endswith(name)).limit(2)

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from ci.cli.runs import command
 from engine.contract.errors import RunCancelled, UsageError
-from farm.jobs import JobError, JobSpec, JobStatus, RunSpec
+from farm.jobs import JobError, JobSpec, JobStatus, Role, RunSpec
 from farm.session import FarmSession
 from farm.store import Store, attempts_of, create_run, jobs_of
 from farm.store.jobs import finish_run
@@ -89,6 +89,43 @@ def test_one_run_is_shown_with_its_attempts_errors_and_report() -> None:
         assert words in text, text
     assert re.search(r"a53 +vad +head +done +1 +\d", text)
     assert runs("show", run_id).output == text
+
+
+def test_the_newest_run_is_the_one_with_the_report_and_names_what_confirmed_it() -> None:
+    with Store() as store:
+        main = ended_run(store)
+        spec = RunSpec(suite="s", engine="e", command="c", kind="confirmation", payload={"confirms": main})
+        again = create_run(store, spec, [JobSpec(case="vad", device="pixel", role=Role.CONFIRM)])
+        assert find_run(store, "latest").id == again, "it runs"
+        finish_run(store, again, "done")
+        note_run(store, main, confirmed_by=[again])
+        assert find_run(store, "latest").id == main
+    assert f"confirmed by {again}" in runs("show").output
+    assert f"kind      confirmation of {main}, priority" in runs("show", again).output
+
+
+@pytest.mark.parametrize(
+    ("case", "device"),
+    [
+        ("orientation-page-rotated-quantised-int8", "pixel-8-pro-left-bench"),
+        ("smoke-ort-example/orientation-page-rotated", "pixel-8-pro-left-bench-upper-shelf-3"),
+        ("c", "d" * 200),
+        ("c" * 200, "d"),
+    ],
+)
+def test_what_became_of_a_job_is_never_cut_for_long_names(case: str, device: str) -> None:
+    with Store() as store:
+        spec = RunSpec(suite="s", engine="e", command="c")
+        run_id = create_run(store, spec, [JobSpec(case=case, device=device, role=Role.CONFIRM)])
+        (job,) = jobs_of(store, run_id)
+        finish(store, claim(store, job.id, "w", 10), {})
+    lines = runs("show").output.splitlines()
+    (head,) = (line for line in lines if line.startswith("device"))
+    row = lines[lines.index(head) + 1]
+    assert max(map(len, lines)) <= 80
+    assert head.split() == ["device", "case", "role", "status", "tries", "seconds"]
+    assert row.startswith(("pixel", "d"))
+    assert row.split()[2:5] == ["confirm", "done", "1"]
 
 
 def test_nothing_of_what_a_person_types_is_a_traceback() -> None:

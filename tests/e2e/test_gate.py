@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -52,6 +53,12 @@ def test_a_broken_layer_is_named_on_every_chip(bench: Bench) -> None:
     for entry in done.verdict["cases"]:
         moved = entry["traffic"]["to_device"] + entry["traffic"]["from_device"]
         assert 0 < moved <= 0.05 * entry["traffic"]["layer_bytes"], "one bad layer moves at most 5 % of the layers"
+    shown = bench.lockstep("runs", "show").stdout
+    assert "\nkind      gate, " in shown, "the newest run is the gate, not what confirmed it"
+    again = re.search(r"\nconfirmed by (\S+)\n", shown)
+    assert again
+    for text in (shown, bench.lockstep("runs", "show", again[1]).stdout):
+        assert (done.out / "latest").resolve().name in text, "it names the report"
     later = [row for name, row in alone.items() if name != layer]
     assert len(later) > 3, "what lies behind it runs alone too"
     assert all(row["alone"] == "pass" and not row["introduced"] for row in later)

@@ -136,6 +136,18 @@ def test_a_sweep_goes_as_a_whole(places, store, clock):
     assert places.names("jobs") == sorted([sweep.id, part, late])
 
 
+def test_a_run_goes_with_what_confirms_it_and_not_before(places, store, clock):
+    red = ended(store, clock, age=AGES["jobs"] + HOUR)
+    note_run(store, red, exit_code=1)
+    again = ended(store, clock, age=AGES["jobs"] + HOUR, case="again")
+    note_run(store, again, confirms=red)
+    assert places.names("jobs") == []
+    assert places.names("jobs", accepted=frozenset({red})) == []
+    clock.now += AGES["jobs"] * FAILING_FACTOR
+    assert places.names("jobs", accepted=frozenset({again})) == []
+    assert places.names("jobs") == sorted([red, again])
+
+
 def test_a_run_is_deleted_with_its_jobs_and_attempts_unless_it_lives(store, clock):
     run = ended(store, clock, age=0)
     (job,) = jobs_of(store, run)
