@@ -24,6 +24,7 @@ from farm import tasks
 from farm.attempt import run_job
 from farm.hosts import HOST_QUEUE
 from farm.jobs import Executor
+from farm.orphans import Orphans
 from farm.store import workers
 from farm.store.database import Store
 from farm.store.transitions import abandon_driver, lose_worker
@@ -67,6 +68,7 @@ class WorkerHost:
         self._stop = False
         self._name = worker_name(os.getpid(), settings.queue)
         self._beat_at = 0.0
+        self._orphans = Orphans(self._store)
         # Slots hold the reading end only: it ends when this process does, however it dies
         self._parent_read, self._parent_write = os.pipe()
 
@@ -105,13 +107,15 @@ class WorkerHost:
         return self._settings.fate_fd is not None
 
     def _beat(self) -> None:
-        """Say in the store that this host is there."""
+        """Say in the store that this host is there, and end the runs of controllers that are there no more."""
         if self._is_private or time.monotonic() < self._beat_at:
             return
         self._beat_at = time.monotonic() + workers.BEAT_SECONDS
         try:
             with self._store as store:
                 workers.beat(store, self._name)
+                for run in self._orphans.look():
+                    log.warning("run=%s abandoned: nobody drives it any more", run)
         except StoreError as error:  # its slots find out for themselves
             log.warning("not seen by others for a while: %s", error.message)
 

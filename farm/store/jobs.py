@@ -216,6 +216,13 @@ def touch_run(store: Store, run_id: str, driver: str) -> None:
         session.execute(update(RunRow).where(RunRow.id == run_id).values(seen=store.clock(), driver=driver))
 
 
+def heartbeats(store: Store) -> dict[str, float]:
+    """When the controller of each run that is driven was last seen, by its own clock."""
+    with store.read() as session:
+        query = select(RunRow.id, RunRow.seen).where(RunRow.status == "running")
+        return {row.id: row.seen for row in session.execute(query)}
+
+
 def finish_run(store: Store, run_id: str, status: str) -> None:
     """Close a run that is still open as done, cancelled or abandoned."""
     now = store.clock()

@@ -25,7 +25,7 @@ from farm.store import quick
 from farm.store.attempts import TAKEN, end_attempt, end_job, judge_device, lose, may_try_again, time_out, try_again
 from farm.store.database import Store
 from farm.store.devices import hopeless, note_pass, record_of
-from farm.store.jobs import RUN_STALE_SECONDS, finish_run, view
+from farm.store.jobs import RUN_STALE_SECONDS, view
 from farm.store.models import AttemptRow, JobRow, RunRow
 from farm.store.turns import awaited
 from farm.store.units import move
@@ -255,6 +255,11 @@ def recover(store: Store) -> list[str]:
     return _abandon(store, RunRow.seen <= store.clock() - RUN_STALE_SECONDS)
 
 
+def abandon_silent(store: Store, run_id: str, seen: float) -> list[str]:
+    """Abandon a run unless its controller gave a sign of life after ``seen``. Returns it if so."""
+    return _abandon(store, (RunRow.id == run_id) & (RunRow.seen == seen))
+
+
 def abandon_driver(store: Store, driver: str) -> list[str]:
     """Abandon what a session drove that is known to be dead. Returns those runs."""
     return _abandon(store, RunRow.driver == driver)
@@ -266,11 +271,20 @@ def abandon_sweep(store: Store, sweep: str) -> list[str]:
 
 
 def _abandon(store: Store, which: ColumnElement[bool]) -> list[str]:
+    """Each run in a transaction of its own, which asks once more: its controller may be back meanwhile."""
+    driven = (RunRow.status == "running") & which
     with store.read() as session:
-        lost = list(session.scalars(select(RunRow.id).where(RunRow.status == "running", which)))
-    for run_id in lost:
-        cancel_jobs(store, run_id, "the command that drove this run died without a word")
-        finish_run(store, run_id, "abandoned")
+        found = list(session.scalars(select(RunRow.id).where(driven)))
+    lost = []
+    for run_id in found:
+        now = store.clock()
+        with store.write() as session:
+            run = session.scalars(select(RunRow).where(RunRow.id == run_id, driven).with_for_update()).first()
+            if run is not None:
+                end_jobs(session, run_id, "the command that drove this run died without a word", now)
+                run.status = "abandoned"
+                run.seen = run.finished = now
+                lost.append(run_id)
     return lost
 
 

@@ -83,6 +83,19 @@ class Farm:
         )
         return self.commands[-1]
 
+    def worker(self, broker, executor="farm_executors:record", queue="lockstep", slots=1):
+        """A user's own worker, which ends with no session; its log is ``state/worker.log``."""
+        command = [sys.executable, "-m", "farm.worker", "--executor", executor, "--queue", queue]
+        with (self.state / "worker.log").open("ab") as log:
+            worker = subprocess.Popen(
+                [*command, "--concurrency", str(slots)],
+                env=os.environ | {"LOCKSTEP_BROKER_URL": broker},
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+            )
+        self.commands.append(worker)
+        return worker
+
 
 @pytest.fixture
 def farm(monkeypatch):
