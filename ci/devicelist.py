@@ -51,6 +51,10 @@ class Life:
         found = []
         if record is not None and record.state is not DeviceState.READY:
             found.append(told(record, self.now))
+            while record.state is DeviceState.HELD:
+                record = record.below
+                if record.state is not DeviceState.READY:
+                    found.append(f"before that: {told(record, self.now)}")
         if use is not None:
             what = f"{use.case} ({use.role}) of run {use.run} by {use.owner}" if use.case else "no job"
             found.append(f"leased to {use.holder}: {what}")

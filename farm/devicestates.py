@@ -11,6 +11,10 @@
       │   ◄─ person ─ host-key-changed   it shows another host key; only a person can say that it is the same
       └── person ───► held          a person keeps it; ends when they say so, or at the time they gave
 
+A hold lies upon the state that the device had: at the time given the device is again what it was before, or what its
+attempts made of that meanwhile. A hold by somebody else lies upon the first one; their own new hold takes the place of
+their old one.
+
 A passed probe is a preflight that went through: of a job's attempt, or of ``lockstep devices --probe``. ``leased`` is
 not stored: it follows from the leases. A person may hold a device in any state, and release it from any to ``ready``.
 """
@@ -62,7 +66,7 @@ class DeviceRecord:
     """The state of a device: who set it, why, since when, until when. Times are UTC seconds since 1970.
 
     ``failures``: infrastructure failures in a row. ``not_before``: it is not leased earlier. ``probed``: when it last
-    passed a probe.
+    passed a probe. ``beneath``: of a held device, what it is apart from that hold (None: ready).
     """
 
     name: str
@@ -74,12 +78,33 @@ class DeviceRecord:
     failures: int = 0
     not_before: float = 0.0
     probed: float | None = None
+    beneath: DeviceRecord | None = None
 
     def at(self, now: float) -> DeviceRecord:
-        """The record as it is at ``now``: a hold whose time is over has ended."""
-        if self.state is _S.HELD and self.until is not None and self.until <= now:
-            return replace(self, state=_S.READY, reason="the hold ended", since=self.until, until=None)
-        return self
+        """The record as it is at ``now``: a hold whose time is over gives back what it lay upon."""
+        if self.state is not _S.HELD or self.until is None or self.until > now:
+            return self
+        below = self.below.at(now)
+        if below.state is not _S.READY:
+            return below
+        return replace(below, reason="the hold ended", since=max(below.since, self.until))
+
+    @property
+    def below(self) -> DeviceRecord:
+        """What lies directly beneath a hold."""
+        return self.beneath or DeviceRecord(name=self.name)
+
+    @property
+    def apart_from_holds(self) -> DeviceRecord:
+        """The record beneath all holds; itself when nobody holds the device."""
+        return self.below.apart_from_holds if self.state is _S.HELD else self
+
+    def without_hold_of(self, actor: str) -> DeviceRecord:
+        """The record as it would be had ``actor`` not held the device."""
+        if self.state is not _S.HELD:
+            return self
+        below = self.below.without_hold_of(actor)
+        return below if self.actor == actor else replace(self, beneath=below)
 
     def leasable(self, now: float) -> bool:
         """True when a job may take it at ``now``, be it as its probe."""

@@ -93,6 +93,8 @@ def after_failure(
     record: DeviceRecord, error: JobError, failed: Sequence[bool], now: float, health: Health
 ) -> DeviceRecord:
     """The record after a failure. ``failed``: which of its last attempts failed, newest (this one) first."""
+    if record.state is DeviceState.HELD:
+        return replace(record, beneath=after_failure(record.below, error, failed, now, health))
     failures = record.failures + 1
     state = _state(record, error, sum(failed[: health.of]), health)
     if record.state in WAITS_FOR_A_PERSON:
@@ -118,6 +120,8 @@ def after_failure(
 
 def after_pass(record: DeviceRecord, now: float, reason: str) -> DeviceRecord:
     """The record after a passed probe: ready, unless a person has to say so."""
+    if record.state is DeviceState.HELD:
+        return replace(record, probed=now, beneath=after_pass(record.below, now, reason))
     if record.state in WAITS_FOR_A_PERSON:
         return replace(record, failures=0, probed=now)
     if record.state is DeviceState.READY:

@@ -6,8 +6,8 @@ transaction; a device's row is locked after its job and its lease, never before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Row, bindparam, select
@@ -24,6 +24,7 @@ from farm.store.models import Base, DeviceEventRow, DeviceRow, JobRow, LeaseRow,
 FAILED, PASSED, CLEARED, HELD, RELEASED = "failed", "passed", "cleared", "held", "released"
 _ATTEMPTS = (FAILED, PASSED, CLEARED, RELEASED)
 _NEW_WINDOW = (CLEARED, RELEASED)
+_READY = DeviceState.READY
 _DEVICES = Base.metadata.tables["devices"]
 _RECORD = select(*(column for column in _DEVICES.c if column.key != "facts")).where(
     _DEVICES.c.name == bindparam("device")
@@ -88,8 +89,9 @@ def note_pass(session: Session, name: str, now: float, reason: str) -> DeviceRec
     if before == DeviceRecord(name=name):
         return before
     after = after_pass(before, now, reason)
-    if before.state is not after.state:
-        kind = CLEARED if before.state in NEEDS_PROOF else PASSED
+    was = before.apart_from_holds.state
+    if was is not after.apart_from_holds.state:
+        kind = CLEARED if was in NEEDS_PROOF else PASSED
         _save(session, before, after, kind=kind, reason=reason, now=now)
     elif any(_window(session, name, 100)):
         _save(session, before, after, kind=PASSED, reason=reason, now=now)
@@ -97,7 +99,10 @@ def note_pass(session: Session, name: str, now: float, reason: str) -> DeviceRec
 
 
 def hold(store: Store, name: str, person: str, reason: str, until: float | None) -> DeviceRecord:
-    """A person takes a device out of use, until they release it or the time (UTC seconds) they give."""
+    """A person takes a device out of use, until they release it or the time (UTC seconds) they give.
+
+    After that time the device is what it was before.
+    """
     now = store.clock()
     with store.write() as session:
         leases.lock(session, name)
@@ -109,8 +114,8 @@ def hold(store: Store, name: str, person: str, reason: str, until: float | None)
             reason=plain(reason),
             since=now,
             until=until,
-            failures=before.failures,
             probed=before.probed,
+            beneath=before.without_hold_of(PERSON + person),
         )
         _save(session, before, after, kind=HELD, reason=reason, now=now)
         return after
@@ -122,11 +127,12 @@ def release(store: Store, name: str, person: str) -> DeviceRecord:
     with store.write() as session:
         leases.lock(session, name)
         before = record_of(session, name, now, lock=True)
-        if before.state is DeviceState.READY:
+        if before.state is _READY:
             raise UsageError(
                 f"{name} is ready: there is nothing to release", hint="`lockstep devices` shows the states"
             )
-        reason = f"was {before.state}"
+        bare = before.apart_from_holds.state
+        reason = f"was {before.state}" + (f", before that {bare}" if bare not in (before.state, _READY) else "")
         after = DeviceRecord(name=name, actor=PERSON + person, reason=reason, since=now, probed=before.probed)
         _save(session, before, after, kind=RELEASED, reason=reason, now=now)
         return after
@@ -184,6 +190,7 @@ def _save(session: Session, before: DeviceRecord, after: DeviceRecord, *, kind: 
         session.add(row)
     row.state, row.actor, row.reason, row.since = after.state, after.actor, after.reason, after.since
     row.until, row.failures, row.not_before, row.probed = after.until, after.failures, after.not_before, after.probed
+    row.beneath = asdict(after.beneath) if after.beneath else None
     session.add(
         DeviceEventRow(
             device=after.name,
@@ -209,4 +216,11 @@ def _record(row: DeviceRow | Row[Any]) -> DeviceRecord:
         failures=row.failures,
         not_before=row.not_before,
         probed=row.probed,
+        beneath=_beneath(row.beneath),
     )
+
+
+def _beneath(kept: Mapping[str, Any] | None) -> DeviceRecord | None:
+    if kept is None:
+        return None
+    return DeviceRecord(**{**kept, "state": DeviceState(kept["state"]), "beneath": _beneath(kept["beneath"])})

@@ -170,7 +170,8 @@ class DeviceRow(Base):
     """The state of a device and who set it, why and since when. Without a row a device is ``ready``.
 
     ``until``: when the state ends by itself. ``failures``: infrastructure failures in a row. ``not_before``: the
-    device is not leased earlier. ``probed``: when it last passed a health probe.
+    device is not leased earlier. ``probed``: when it last passed a health probe. ``beneath``: of a held device, the
+    state that the hold lies upon.
     """
 
     __tablename__ = "devices"
@@ -185,6 +186,7 @@ class DeviceRow(Base):
     not_before: Mapped[float] = mapped_column(Float(53))
     probed: Mapped[float | None] = mapped_column(Float(53))
     facts: Mapped[dict[str, Any] | None] = mapped_column(Document)
+    beneath: Mapped[dict[str, Any] | None] = mapped_column(Document)
 
 
 class DeviceEventRow(Base):

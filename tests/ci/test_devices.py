@@ -51,6 +51,15 @@ def test_a_hold_says_who_why_and_until_when_and_a_release_ends_it(fleet: Path) -
         run(fleet, "release", "left")
 
 
+def test_what_a_hold_lies_upon_is_told_with_it(fleet: Path) -> None:
+    with Store() as store, store.write() as session:
+        note_failure(session, "left", GONE, store.clock(), Health())
+    run(fleet, "hold", "left", "--for", "2h", "--reason", "new cable", "--by", "ada")
+    words = " ".join(run(fleet)[1].split())
+    assert ": new cable left: before that: offline by the farm since" in words
+    assert run(fleet, "release", "left") == (0, "left is ready (was held, before that offline)\n")
+
+
 def test_the_machines_states_and_leases_are_told_and_device_text_is_made_printable(fleet: Path) -> None:
     with Store() as store, store.write() as session:
         note_failure(session, "left", GONE, store.clock(), Health())

@@ -14,7 +14,7 @@ from farm import leases
 from farm.devicestates import BY_MACHINE, BY_PERSON, WAITS_FOR_A_PERSON, DeviceState, allowed
 from farm.jobs import JobError, JobSpec, JobStatus, Role, RunSpec
 from farm.store import Store, create_run, job, jobs_of
-from farm.store.devices import events_of, hold, record_of, release
+from farm.store.devices import events_of, hold, note_pass, record_of, release
 from farm.store.jobs import touch_run
 from farm.store.models import DeviceRow
 from farm.store.transitions import (
@@ -52,7 +52,7 @@ class DeviceLife(RuleBasedStateMachine):
     def start(self):
         self.now = 1_000_000.0
         self.store = Store("sqlite://", lambda: self.now).open()
-        self.claims, self.runs, self.ended, self.held = [], [], {}, {}
+        self.claims, self.runs, self.ended, self.held, self.changed = [], [], {}, {}, set()
         self.plan("left")
 
     @rule(device=st.sampled_from(DEVICES))
@@ -113,6 +113,7 @@ class DeviceLife(RuleBasedStateMachine):
             acknowledge(self.store, taken)
         else:
             assert valid
+            self.changed |= {taken.job.device} if error == "HostKeyChanged" else set()
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data())
@@ -145,11 +146,11 @@ class DeviceLife(RuleBasedStateMachine):
     def cancel(self, data):
         cancel_jobs(self.store, data.draw(st.sampled_from(self.runs)), "stopped")
 
-    @rule(device=st.sampled_from(DEVICES), seconds=st.none() | st.sampled_from([5, 100]))
-    def person_holds(self, device, seconds):
+    @rule(device=st.sampled_from(DEVICES), who=st.sampled_from(["ada", "bob"]), seconds=st.sampled_from([None, 5, 100]))
+    def person_holds(self, device, who, seconds):
         until = None if seconds is None else self.now + seconds
-        hold(self.store, device, "ada", "mine", until)
-        self.held[device] = until
+        hold(self.store, device, who, "mine", until)
+        self.held.setdefault(device, {})[who] = until
 
     @rule(device=st.sampled_from(DEVICES))
     def person_releases(self, device):
@@ -160,6 +161,7 @@ class DeviceLife(RuleBasedStateMachine):
             return
         assert release(self.store, device, "ada").state is DeviceState.READY
         self.held.pop(device, None)
+        self.changed.discard(device)
 
     def may_write(self, taken):
         """A lease that was revoked keeps the device from others until its time is over, and writes nothing more."""
@@ -182,9 +184,10 @@ class DeviceLife(RuleBasedStateMachine):
     def one_holder_and_nothing_outside_the_table(self):
         for device in DEVICES:
             assert len(self.holders(device)) <= 1
-            until = self.held.get(device, 0.0)
-            held = until is None or until > self.now
-            assert (self.record(device).state is DeviceState.HELD) == held
+            held = any(until is None or until > self.now for until in self.held.get(device, {}).values())
+            state = self.record(device).state
+            assert (state is DeviceState.HELD) == held
+            assert held or (state is DeviceState.HOST_KEY_CHANGED) == (device in self.changed)
             for event in events_of(self.store, device, 3):
                 before, after = DeviceState(event.before), DeviceState(event.after)
                 assert before is after or allowed(before, after, event.actor), event
@@ -268,6 +271,76 @@ def test_a_device_whose_key_changed_ends_the_job_at_once_and_waits_for_a_person(
     assert release(store, "d", "ada").actor == "person:ada"
     _, third = one_job(store)
     assert claim(store, third, "w", TTL)
+
+
+def spoil(store, name, clock):
+    for _ in range(2 if name == "DeviceUnavailable" else 1):
+        _, one = one_job(store)
+        fail(store, claim(store, one, "w", TTL), ERRORS[name], retry=False)
+        clock.now += 30
+    return state(store)
+
+
+@pytest.mark.parametrize(
+    ("error", "before"),
+    [
+        ("HostKeyChanged", "host-key-changed"),
+        ("DeviceUnavailable", "quarantined"),
+        ("DeviceUnauthorized", "unauthorized"),
+    ],
+)
+def test_a_hold_for_a_time_gives_back_the_state_that_was_there_before(store, clock, error, before):
+    spoiled = spoil(store, error, clock)
+    assert spoiled.state == before
+    hold(store, "d", "ada", "new heat sink", clock.now + 2)
+    assert state(store).state is DeviceState.HELD
+    clock.now += 3
+    assert state(store) == spoiled
+    assert release(store, "d", "ada").reason == f"was {before}"
+    assert state(store).state is DeviceState.READY
+
+
+def test_a_hold_gives_back_a_ready_device_as_ready(store, clock):
+    hold(store, "d", "ada", "mine", clock.now + 2)
+    clock.now += 3
+    ready = state(store)
+    assert (ready.state, ready.reason, ready.since) == (DeviceState.READY, "the hold ended", clock.now - 1)
+
+
+def test_what_an_attempt_shows_of_a_held_device_counts_after_the_hold(store, clock):
+    _, one = one_job(store)
+    running = claim(store, one, "w", TTL)
+    hold(store, "d", "ada", "mine", clock.now + 2)
+    fail(store, running, ERRORS["HostKeyChanged"], retry=False)
+    assert state(store).state is DeviceState.HELD
+    clock.now += 3
+    assert state(store).state is DeviceState.HOST_KEY_CHANGED
+
+
+def test_a_passed_probe_of_a_held_device_ends_the_quarantine_beneath(store, clock):
+    spoil(store, "DeviceUnavailable", clock)
+    hold(store, "d", "ada", "mended", clock.now + 2)
+    with store.write() as session:
+        note_pass(session, "d", clock.now, "passed a probe")
+    assert state(store).state is DeviceState.HELD
+    assert events_of(store, "d", 1)[0].kind == "cleared"
+    clock.now += 3
+    assert state(store).state is DeviceState.READY
+
+
+def test_a_hold_upon_the_hold_of_another_gives_theirs_back(store, clock):
+    spoil(store, "HostKeyChanged", clock)
+    theirs = hold(store, "d", "bob", "on loan", None)
+    hold(store, "d", "ada", "a minute", clock.now + 60)
+    hold(store, "d", "ada", "no, two seconds", clock.now + 2)
+    clock.now += 3
+    assert state(store) == theirs
+    hold(store, "d", "bob", "nearly done", clock.now + 2)
+    clock.now += 3
+    assert state(store).state is DeviceState.HOST_KEY_CHANGED, "bob's new hold took the place of his old one"
+    hold(store, "d", "bob", "mine", None)
+    assert release(store, "d", "ada").reason == "was held, before that host-key-changed"
+    assert state(store).state is DeviceState.READY
 
 
 def test_a_device_that_fails_its_job_and_the_retry_is_quarantined_until_a_probe_passes(store, clock):
