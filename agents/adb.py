@@ -56,17 +56,19 @@ class AdbAgent(PosixAgent):
         self._link.open()
         try:
             self._open_folder(*dict.fromkeys((self.folder, *CANDIDATES)))
+            if self.hold_clocks:
+                self._performance.put_back_left_over(self.home)
         except BaseException:
             self._link.close()
             raise
 
     def _disconnect(self) -> None:
-        self._performance.put_back()
+        self._performance.put_back(self.home)
         self._link.close()
 
     def _execute(self, argv: Sequence[str], folder: str, env: Mapping[str, str], deadline: float) -> Completed:
         if self.hold_clocks:
-            self._performance.ask()
+            self._performance.ask(self.home)
         self._ran = folder
         return super()._execute(argv, folder, env, deadline)
 

@@ -14,7 +14,6 @@ import pytest
 from agents import adb, adbreach, adbshell
 from agents.adblist import LOST, Listed, parse_devices
 from agents.adbserver import AdbServer
-from agents.base import AgentSpec
 from agents.deployment import BundleFiles
 from engine.contract.errors import DeviceUnavailable
 from tests.agents.adbd import AdbDevice
@@ -247,33 +246,6 @@ def test_no_name_is_ever_read_by_a_shell(device: AdbDevice, tmp_path: Path, shel
 
 
 # -- what only Android has -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("found", "state", "left"),
-    [("false", "on", "false"), ("true", "on", "true"), ("unsupported", "not offered", "unsupported")],
-)
-def test_the_clocks_are_held_while_programs_run_and_put_back(
-    device: AdbDevice, found: str, state: str, left: str
-) -> None:
-    mode = device.root / "data/emulation/fixed-performance.txt"
-    mode.write_text(found + "\n")
-    try:
-        with agent_of(device.serial) as agent:
-            assert mode.read_text().strip() == found, "only when something runs"
-            agent.run(["true"], "jobs/one", {}, 20)
-            assert agent.facts()["fixed_performance"] == state
-        assert mode.read_text().strip() == left
-    finally:
-        mode.write_text("false\n")
-
-
-@pytest.mark.parametrize("emulated", [True, False])
-def test_the_clocks_of_an_emulated_device_are_left_alone(device: AdbDevice, emulated: bool) -> None:
-    link = {"serial": device.serial, "folder": adb.DEFAULT_FOLDER, "emulated": emulated}
-    with adb.make(AgentSpec("phone", "x86-64", Path(), link)) as agent:
-        agent.run(["true"], "jobs/one", {}, 20)
-        assert agent.facts()["fixed_performance"] == ("not asked for" if emulated else "on")
 
 
 def test_of_a_crash_only_what_is_newer_than_the_program_is_kept(device: AdbDevice) -> None:
