@@ -46,7 +46,7 @@ class AdbLink:
     serials: tuple[str, ...]
     shell: str = ""
     server: AdbServer = field(default_factory=AdbServer, repr=False)
-    route: Route = field(init=False, default=Route("", "", "", ""))
+    route: Route = field(init=False, default=Route("", "", ""))
     _watch: Watch | None = field(init=False, default=None, repr=False)
     _unit: Unit | None = field(init=False, default=None, repr=False)
     _lost: DeviceUnavailable | None = field(init=False, default=None, repr=False)
@@ -57,7 +57,7 @@ class AdbLink:
         self.server.__enter__()
         try:
             self.route = reach(self.server, self.device, self.serials, self.shell)
-            self._unit = Unit.claim(self.server.folder, self.route.hardware, self.device)
+            self._unit = Unit.claim(self.server.folder, self.route, self.device)
             self._watch = Watch(self.server.client(), self.route.serial)
         except (OSError, EOFError, AdbError) as error:
             self.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -27,23 +29,42 @@ ANSWER_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _ON_ITS_WAY = ("authorizing", "connecting", "detached", "unknown")
 
-# $1 nonce. Prints it, a folder for small files, and what the unit calls itself (boards without getprop: machine id).
+# $1 nonce. Prints it, a folder for small files, what the unit calls itself (its serial number; a Linux board: its
+# machine id) and the boot it runs, with its pid namespace: containers of one kernel share the boot.
 _WHO = """
 for scratch in /data/local/tmp /tmp /; do [ -d "$scratch" ] && [ -w "$scratch" ] && break; done
-unit=$(getprop ro.serialno 2>/dev/null)
-[ -n "$unit" ] || unit=$(getprop ro.boot.serialno 2>/dev/null)
-[ -n "$unit" ] || unit=$(cat /etc/machine-id 2>/dev/null)
-printf '%s|%s|%s|%s\\n' "$1" "$scratch" "$unit" "$1"
+number=$(getprop ro.serialno 2>/dev/null)
+[ -n "$number" ] || number=$(getprop ro.boot.serialno 2>/dev/null)
+machine=$(cat /etc/machine-id 2>/dev/null)
+boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
+[ -z "$boot" ] || boot="$boot $(readlink /proc/self/ns/pid 2>/dev/null)"
+printf '%s|%s|%s|%s|%s|%s\\n' "$1" "$scratch" "$number" "$machine" "$boot" "$1"
 """
 
 
 class Route(NamedTuple):
-    """How a unit is reached: serial, its own hardware serial, how it runs commands, a folder for small files."""
+    """How a unit is reached: its serial in the list, how it runs commands, a folder for small files; and who it is.
+
+    ``number`` is its own serial number, ``machine`` its machine id; cheap boards share the one, boards set up from one
+    image the other. ``boot`` parts those, and is another one after each restart. Each is empty where it has none.
+    """
 
     serial: str
-    hardware: str
     shell: str
     scratch: str
+    number: str = ""
+    machine: str = ""
+    boot: str = ""
+
+    @property
+    def hardware(self) -> str:
+        """What the unit calls itself; by what it is reached where it has no name."""
+        return self.number or self.machine or self.serial
+
+    @property
+    def unit(self) -> str:
+        """The same by whatever link, and for no other unit that runs now."""
+        return f"{self.number or self.machine}|{self.boot}" if self.boot else self.hardware
 
 
 def reach(server: AdbServer, device: str, serials: Sequence[str], shell: str = "") -> Route:
@@ -152,19 +173,23 @@ def _ask_who(server: AdbServer, serial: str, shell: str) -> Route | None:
     except (OSError, AdbError, EOFError, ValueError, UnknownEnd):
         return None
     said = done.stdout.decode(errors="replace").strip().split("|")
-    if len(said) != 4 or said[0] != nonce or said[3] != nonce:
+    if len(said) != 6 or said[0] != nonce or said[5] != nonce:
         return None
-    return Route(serial, said[2].strip()[:128] or serial, shell, said[1])
+    number, machine, boot = (word.strip()[:128] for word in said[2:5])
+    return Route(serial, shell, said[1], number, machine, boot)
 
 
 def _same_unit(device: str, routes: Sequence[Route], serials: Sequence[str]) -> None:
-    """All links of one device must lead to one unit; a USB serial is what the unit calls itself."""
+    """All links of one device must lead to one unit; a USB serial is the serial number of its unit, if that has one."""
     first = routes[0]
     named = [serial for serial in serials if not is_address(serial) and emulator_port(serial) is None]
     for route in routes:
-        if route.hardware != first.hardware:
+        if route.hardware == first.hardware and route.unit != first.unit:
+            words = f"{first.serial} and {route.serial} both call themselves {first.hardware}, and are not one boot"
+            raise _two_units(device, words)
+        if route.unit != first.unit:
             raise _two_units(device, f"{first.serial} is unit {first.hardware}, {route.serial} is {route.hardware}")
-    if named and is_address(first.serial) and first.hardware not in named:
+    if named and is_address(first.serial) and first.number and first.number not in named:
         raise _two_units(device, f"{first.serial} is unit {first.hardware}, not {' or '.join(named)}")
 
 
@@ -179,34 +204,54 @@ def _two_units(device: str, words: str) -> DeviceUnavailable:
 class Unit:
     """The claim of one inventory entry on one unit of hardware, for as long as it is connected."""
 
-    def __init__(self, lock: IO[str]) -> None:
+    def __init__(self, path: Path, lock: IO[str]) -> None:
+        self._path = path
         self._lock = lock
 
     @classmethod
-    def claim(cls, folder: Path, hardware: str, device: str) -> Unit:
+    def claim(cls, folder: Path, route: Route, device: str) -> Unit:
         """Claim it. DeviceUnavailable when an entry of another name has this unit now: one unit, one device."""
         units = folder / "units"
         units.mkdir(exist_ok=True, mode=0o700)
-        lock = (units / folder_name(hardware)).open("a+")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            lock.truncate(0)
-            lock.write(device)
-            lock.flush()
-        except BlockingIOError:
-            pass
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        path = units / f"{folder_name(route.unit[:16])}.{hashlib.sha256(route.unit.encode()).hexdigest()[:32]}"
+        lock = _claimed(path, device)
         lock.seek(0)
         holder = lock.read()
         if holder != device:
             lock.close()
             raise DeviceUnavailable(
-                f"{device}: unit {hardware} is in use as {holder}: two entries of the devices file are one unit",
+                f"{device}: unit {route.hardware} is in use as {holder}: two entries of the devices file are one unit",
                 hint=f"keep one of {holder} and {device}, with all serials of the unit in its `serials`",
                 device=device,
             )
-        return cls(lock)
+        return cls(path, lock)
 
     def close(self) -> None:
-        """Let it go."""
+        """Let it go; the last one leaves no file behind, as there is one for each boot of each unit."""
+        with suppress(OSError):  # somebody else has it, too
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(self._path, self._lock):
+                self._path.unlink()
         self._lock.close()
+
+
+def _claimed(path: Path, device: str) -> IO[str]:
+    """The file of a unit, held together with whoever has it already; who comes first writes its name there."""
+    while True:
+        lock = path.open("a+")
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.truncate(0)
+            lock.write(device)
+            lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if _is_at(path, lock):
+            return lock
+        lock.close()  # its last holder has just removed it
+
+
+def _is_at(path: Path, file: IO[str]) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False

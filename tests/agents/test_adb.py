@@ -6,6 +6,7 @@ import hashlib
 import os
 import socket
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from agents.adblist import LOST, Listed, parse_devices
 from agents.adbserver import AdbServer
 from agents.deployment import BundleFiles
 from engine.contract.errors import DeviceUnavailable
-from tests.agents.adbd import AdbDevice
+from tests.agents.adbd import AdbDevice, running_adbd
 from tests.agents.adblines import agent_of, ended, proxy_to
 from tests.agents.adbunit import Units
 from tests.agents.bundles import blob_of
@@ -202,7 +203,7 @@ def test_links_to_two_units_are_no_device(units: Units, device: AdbDevice, monke
 
         def renamed(server: object, serial: str, shell: str) -> adbreach.Route | None:
             route = asked(server, serial, shell)  # type: ignore[arg-type]
-            return route._replace(hardware="0099") if route and serial == other.serial else route
+            return route._replace(number="0099") if route and serial == other.serial else route
 
         monkeypatch.setattr(adbreach, "_ask_who", renamed)
         with agent_of(other.serial):  # our server knows both addresses from now on
@@ -212,6 +213,52 @@ def test_links_to_two_units_are_no_device(units: Units, device: AdbDevice, monke
             agent_of(device.serial, other.serial),
         ):
             pass
+
+
+def test_two_units_of_one_serial_number_are_two_devices(device: AdbDevice, tmp_path: Path) -> None:
+    with running_adbd(tmp_path / "clone", name="unit-x86-64") as clone:
+        with agent_of(device.serial, name="left") as left, agent_of(clone.serial, name="right") as right:
+            assert left._link.route.hardware == right._link.route.hardware == "unit-x86-64"
+            right.preflight()
+        with (
+            pytest.raises(DeviceUnavailable, match="both call themselves unit-x86-64, and are not one boot"),
+            agent_of(device.serial, clone.serial),
+        ):
+            pass
+
+
+@pytest.fixture
+def nameless(device: AdbDevice) -> Iterator[AdbDevice]:
+    """A board without a serial number."""
+    told = device.root / "data/emulation/getprop.txt"
+    text = told.read_text()
+    told.write_text(text.replace("ro.serialno", "ro.nothing"))
+    yield device
+    told.write_text(text)
+
+
+def test_a_board_without_a_name_is_one_unit_by_both_its_links(nameless: AdbDevice) -> None:
+    with proxy_to(nameless) as other:
+        with agent_of(other.serial):  # our server knows both addresses from now on
+            pass
+        with agent_of(nameless.serial, other.serial, name="left") as left:
+            left.preflight()
+            with pytest.raises(DeviceUnavailable, match="is in use as left"), agent_of(other.serial, name="right"):
+                pass
+
+
+def test_a_board_whose_usb_serial_is_no_name_of_its_own_is_reached_by_its_address(nameless: AdbDevice) -> None:
+    with agent_of("gadget0", nameless.serial) as agent:
+        assert agent._link.route.serial == nameless.serial
+
+
+def test_a_claim_leaves_no_file_behind_once_nobody_has_the_unit(device: AdbDevice) -> None:
+    with agent_of(device.serial) as agent:
+        units = agent._link.server.folder / "units"
+        with agent_of(device.serial):
+            pass
+        assert len(list(units.iterdir())) == 1
+    assert list(units.iterdir()) == []
 
 
 # -- where programs run ----------------------------------------------------------------------------------
