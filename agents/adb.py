@@ -25,7 +25,7 @@ from agents.posix import CONTROL_SECONDS, PosixAgent
 from engine.contract.errors import InfraError, StorageFull, TransferError
 
 DEFAULT_FOLDER = "/data/local/tmp/lockstep"
-#: Where the shell user may run programs; they are tried after the folder of the link.
+#: Where the shell user may run programs; they are tried after a folder that the link names.
 CANDIDATES = (DEFAULT_FOLDER, "/data/lockstep", "/tmp/lockstep")  # noqa: S108 - on the device
 
 # $1 folder, $2 file. Prints where the file really lies, if that is inside the folder and a regular file.
@@ -55,7 +55,7 @@ class AdbAgent(PosixAgent):
     def _connect(self) -> None:
         self._link.open()
         try:
-            self._open_folder(*dict.fromkeys((self.folder, *CANDIDATES)))
+            self._open_folder(*({self.folder} - {DEFAULT_FOLDER}), own=CANDIDATES)
             if self.hold_clocks:
                 self._performance.put_back_left_over(self.home)
         except BaseException:

@@ -30,16 +30,21 @@ SLOWEST_LINK = 200_000
 SLOWEST_STORAGE = 2_000_000
 _WRONG_BYTES = 4
 
-# $1 is set when the folders are our own choice and must belong to us, then the folders, best first. Prints the first
-# in which a file can be executed. A folder for everybody's temporary files may hold one that somebody else prepared.
+# $1 so many folders were named by somebody; the others are our own choice and must belong to us, as must a link that
+# leads there: a folder for everybody's temporary files may hold what somebody else prepared. Then the folders, best
+# first. Prints the first in which a file can be executed. One that is made here is ours alone: adbd's umask is 0.
 _MAKE_FOLDER = """
-own=$1; shift
+named=$1; shift
+mine() {
+    owner=$(ls -dn -- "$1" | { read -r _ _ uid _; echo "$uid"; })  # busybox has no [ -O ]
+    [ "$owner" = "$(id -u)" ] || { echo "it belongs to somebody else"; return 1; }
+}
 attempt() (
-    mkdir -p -- "$1" && cd -- "$1" && mkdir -p blobs bundles jobs || exit 1
-    if [ "$own" ]; then
-        owner=$(ls -dn . | { read -r _ _ uid _; echo "$uid"; })  # busybox has no [ -O ]
-        [ "$owner" = "$(id -u)" ] && chmod 700 . || { echo "it belongs to somebody else"; exit 1; }
-    fi
+    umask 022
+    case $1 in /*) entry=$1 ;; *) entry=$PWD/$1 ;; esac
+    mkdir -p -m 700 -- "$1" && cd -- "$1" || exit 1
+    [ "$named" -gt 0 ] || { mine "$entry" && mine . && chmod 700 .; } || exit 1
+    mkdir -p blobs bundles jobs || exit 1
     probe=jobs/.executes-$$
     # No interpreter is named: the shell is, where it may run
     echo exit 0 >"$probe" && chmod 755 "$probe" || { rm -f "$probe"; exit 1; }
@@ -50,6 +55,7 @@ attempt() (
 for folder; do
     root=$(attempt "$folder" 2>&1) && { printf '%s\\n' "$root"; exit 0; }
     printf '%s (%s)\\n' "$folder" "$root" >&2
+    named=$((named - 1))
 done
 exit 1
 """
@@ -135,12 +141,12 @@ class PosixAgent(Agent):
 
     # -- the device's folder --------------------------------------------------------------------
 
-    def _open_folder(self, *folders: str, own_choice: bool = False) -> None:
-        """Make the first of ``folders`` where programs may run; from then on ``_root`` is known. For ``_connect``.
+    def _open_folder(self, *named: str, own: Sequence[str] = ()) -> None:
+        """Make the first folder where programs may run; from then on ``_root`` is known. For ``_connect``.
 
-        ``own_choice``: nobody named them, so they must belong to our user. One round trip.
+        Nobody named the ``own`` ones, so they must belong to our user. One round trip.
         """
-        done = self._script(_MAKE_FOLDER, "own" if own_choice else "", *folders, seconds=CONTROL_SECONDS)
+        done = self._script(_MAKE_FOLDER, str(len(named)), *named, *own, seconds=CONTROL_SECONDS)
         if done.exit_code:
             words = "; ".join(words_of(done.stderr, 1000).splitlines())
             raise DeviceUnavailable(

@@ -53,7 +53,7 @@ class SshAgent(PosixAgent):
                 self._open_folder(self.folder)
             else:
                 user = self.address.user
-                self._open_folder(*(place.format(user=user) for place in PLACES), own_choice=True)
+                self._open_folder(own=[place.format(user=user) for place in PLACES])
         except BaseException:
             self._link.close()
             raise

@@ -279,6 +279,20 @@ def test_a_device_on_which_nothing_may_run_is_told_as_that(device: AdbDevice, mo
         pass
 
 
+def test_a_folder_that_no_link_named_must_belong_to_the_user_of_adbd(
+    device: AdbDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = device.root / "tmp/theirs"  # by root; the daemon's user is another
+    theirs.mkdir(parents=True)
+    theirs.chmod(0o777)
+    monkeypatch.setattr(adb, "CANDIDATES", ("/tmp/theirs", adb.DEFAULT_FOLDER))
+    with agent_of(device.serial) as agent:
+        assert agent.home == adb.DEFAULT_FOLDER
+    assert (device.root / adb.DEFAULT_FOLDER[1:]).stat().st_mode & 0o777 == 0o700
+    with agent_of(device.serial, folder="/tmp/theirs") as agent:
+        assert agent.home == "/tmp/theirs"
+
+
 def test_no_name_is_ever_read_by_a_shell(device: AdbDevice, tmp_path: Path, shell: str) -> None:
     name = "a b'c`touch trap`$(touch trap);touch trap"
     folder = "/data/local/tmp/it's $(touch trap); touch trap"
