@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from farm.driving import place
 from farm.jobs import JobStatus, JobView, RunView
 from farm.progress import STYLES, duration
 from farm.store import Store, attempts_of, jobs_of
-from farm.store.runs import list_runs
+from farm.store.runs import LIVING, list_runs
 
 _STATUS_STYLES = {"running": "cyan", "open": "cyan", "done": "green", "cancelled": "yellow", "abandoned": "red"}
 MOST_JOBS = 200
@@ -59,9 +60,6 @@ def show_run(store: Store, run: RunView) -> str:
 
 
 def _facts(store: Store, run: RunView) -> list[tuple[str, str]]:
-    status = run.status if run.sweep == run.id else f"{run.status}, {run.ended} of {run.total} jobs ended"
-    if run.status in ("running", "open"):
-        status += f"; last sign of life {duration(store.clock() - run.seen)} ago"
     facts = [
         ("run", run.id),
         ("kind", f"{run.kind}{_part_of(run)}, priority {run.priority}"),
@@ -69,7 +67,7 @@ def _facts(store: Store, run: RunView) -> list[tuple[str, str]]:
         ("command", run.command),
         ("tests", f"{run.engine} on {run.suite}"),
         ("begun", _moment(run.created)),
-        ("status", status),
+        ("status", _status(run, store.clock())),
     ]
     again = run.payload.get("confirmed_by")
     if again:
@@ -84,6 +82,18 @@ def _facts(store: Store, run: RunView) -> list[tuple[str, str]]:
 def _part_of(run: RunView) -> str:
     confirms = run.payload.get("confirms")
     return f" of {confirms}" if confirms else f" of sweep {run.sweep}" if run.sweep else ""
+
+
+def _status(run: RunView, now: float) -> str:
+    """In which state a run is, and whether something still drives it."""
+    sweep = run.sweep == run.id
+    words = run.status if sweep else f"{run.status}, {run.ended} of {run.total} jobs ended"
+    if run.status not in LIVING:
+        return words
+    if sweep and not run.driver:
+        return f"{words}; nobody drives it: `lockstep sweep --resume {run.id[-6:]}` goes on"
+    where = f"driven from {place(run.driver)}, " if sweep else ""
+    return f"{words}; {where}last sign of life {duration(now - run.seen)} ago"
 
 
 def _jobs(jobs: tuple[JobView, ...], width: int) -> Table:

@@ -21,11 +21,11 @@ from ci.runfolder import GateRun
 from ci.sweeptable import cases_words
 from engine.contract.errors import LockstepError, UsageError
 from farm.config import nearest
+from farm.driving import check_driving
 from farm.engines import load_engine
 from farm.inventory import load_fleet
 from farm.jobs import JobSpec, Priority, RunSummary, RunView
 from farm.session import FarmSession
-from farm.store.runs import check_cancelled
 from farm.suites import find_suite, load_suite
 from farm.sweeps import SweepRuns, end
 
@@ -119,8 +119,11 @@ def check_selection(request: SweepRequest) -> None:
 def run_sweep(
     sweep: RunView, request: SweepRequest, root: Path, out: Path, console: Console, farm: FarmSession
 ) -> SweepRun:
-    """Plan, run what is missing, judge and report. ``RunCancelled`` when somebody ended the sweep."""
-    parts = _prepare(sweep, request, root, out, console, lambda: check_cancelled(farm.store, sweep.id))
+    """Plan, run what is missing, judge and report.
+
+    ``RunCancelled`` when somebody ended the sweep, ``InfraError`` when another place drives it by now.
+    """
+    parts = _prepare(sweep, request, root, out, console, lambda: check_driving(farm.store, sweep))
     fleet = load_fleet(Path(request.devices_file))
     chosen = {device.name for part in parts if part.plan for device, _ in part.plan.matrix.devices}
     payload = fleet_payload([device for device in fleet.devices if device.name in chosen], fleet.health)
@@ -140,7 +143,7 @@ def run_sweep(
         "parts": entries,
     }
     _write(folder, document)
-    end(farm.store, sweep.id, report=str((folder / "summary.md").absolute()), exit_code=document["exit_code"])
+    end(farm.store, sweep, report=str((folder / "summary.md").absolute()), exit_code=document["exit_code"])
     return SweepRun(folder, document)
 
 

@@ -203,7 +203,8 @@ class RunView:
     """One run with the numbers of its jobs by status. Times are UTC seconds since 1970.
 
     ``status``: running, done, cancelled or abandoned (the command that drove it died); a sweep is open until it is
-    done. ``seen`` is the last sign of life of the command that drives it.
+    done. ``seen`` is the last sign of life of the command that drives it, ``driver`` names that: the session of a run,
+    the place of a sweep (empty: nobody).
     """
 
     id: str
@@ -214,6 +215,7 @@ class RunView:
     owner: str
     priority: int
     status: str
+    driver: str
     created: float
     seen: float
     finished: float | None

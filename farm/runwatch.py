@@ -28,11 +28,15 @@ def watch_run(store: Store, run: RunView, say: Callable[[str], None], show: RunP
                 progress(RunUpdate(run_id=part.id, jobs=jobs_of(store, part.id, documents=False)))
             if now.status not in LIVING:
                 return now
-            silent = store.clock() - part.seen
+            silent = store.clock() - now.seen
             if silent > RUN_STALE_SECONDS and not warned:
-                say(f"the command that drives run {part.id} gave no sign of life for {duration(silent)}")
+                say(f"the command that drives {_name(now)} gave no sign of life for {duration(silent)}")
             warned = silent > RUN_STALE_SECONDS
             time.sleep(POLL_SECONDS)
+
+
+def _name(run: RunView) -> str:
+    return f"sweep {run.id}" if run.sweep == run.id else f"run {run.id}"
 
 
 def _part(store: Store, run: RunView) -> RunView:

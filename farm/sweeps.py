@@ -7,23 +7,21 @@ answer in any run of the sweep is taken over and not run again.
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select, update
-from sqlalchemy.orm import defer
+from sqlalchemy import select
+from sqlalchemy.orm import Session, defer
 
-from engine.contract.errors import InfraError, UsageError
+from engine.contract.errors import UsageError
+from farm.driving import check_driving, ours, take
 from farm.jobs import JobSpec, JobStatus, JobView, Priority, RunSpec, RunSummary, RunView
-from farm.store import Store, attempts_of, create_run
-from farm.store.jobs import view
+from farm.store import Store, attempts_of
+from farm.store.database import take_turns
+from farm.store.jobs import add_run, view
 from farm.store.models import JobRow, RunRow
-from farm.store.runs import check_cancelled, find_run, list_runs
+from farm.store.runs import check_cancelled, find_run, is_driven
 from farm.store.transitions import abandon_sweep
 
 KIND = "sweep"
@@ -31,27 +29,41 @@ SAME_NIGHT_SECONDS = 12 * 3600.0
 """How old an unfinished sweep may be that is gone on with when the same one is started again."""
 
 
-@contextmanager
-def alone(state: Path) -> Iterator[None]:
-    """Hold the right to sweep on this host; ``InfraError`` while another process has it. Ends with the process."""
-    state.mkdir(parents=True, exist_ok=True)
-    with (state / "sweep.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise InfraError(
-                f"a sweep is running already (process {lock.read(20).strip() or 'unknown'})",
-                hint="`lockstep runs watch` follows it; `lockstep runs cancel ID --reason TEXT` ends it",
-            ) from error
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
+def begin(store: Store, driver: str, command: str, request: Mapping[str, Any], *, fresh: bool = False) -> RunView:
+    """Drive what was asked: the unfinished sweep of this night, or a new one (with ``fresh`` always).
+
+    ``driver`` is the place of ``alone``; ``request`` is JSON with ``suites`` and ``engines``. ``InfraError`` while
+    another place drives the same sweep.
+    """
+    with store.write() as session:
+        take_turns(session)  # two hosts whose clocks strike at once begin one sweep
+        now = store.clock()
+        row = None if fresh else _same_night(session, request, now)
+        if row is not None:
+            take(row, driver, now)
+        else:
+            row = _new(session, driver, command, request, now)
+        sweep = row.id
+    abandon_sweep(store, sweep)
+    return find_run(store, sweep)
 
 
-def begin(store: Store, command: str, request: Mapping[str, Any]) -> RunView:
-    """A new sweep; ``request`` (JSON with ``suites`` and ``engines``) is what it was asked."""
+def _open(session: Session) -> list[RunRow]:
+    """The sweeps whose report is not written, the newest first, locked."""
+    rows = select(RunRow).where(RunRow.status == "open").order_by(RunRow.created.desc(), RunRow.id.desc())
+    return list(session.scalars(rows.with_for_update()))
+
+
+def _same_night(session: Session, request: Mapping[str, Any], now: float) -> RunRow | None:
+    """The unfinished sweep of this night that was asked the same."""
+    fit = (row for row in _open(session) if row.payload.get("request") == dict(request))
+    return next((row for row in fit if row.created >= now - SAME_NIGHT_SECONDS), None)
+
+
+def _new(session: Session, driver: str, command: str, request: Mapping[str, Any], now: float) -> RunRow:
+    for old in _open(session):  # of nights long past nobody goes on by himself; by its id one still can
+        if old.created < now - SAME_NIGHT_SECONDS and not is_driven(old, now):
+            old.status, old.driver = "abandoned", ""
     spec = RunSpec(
         suite=",".join(request["suites"])[:255],
         engine=",".join(request["engines"])[:255],
@@ -60,52 +72,50 @@ def begin(store: Store, command: str, request: Mapping[str, Any]) -> RunView:
         kind=KIND,
         priority=Priority.NIGHTLY,
     )
-    run_id = create_run(store, spec, [])
-    with store.write() as session:
-        # Of nights long past nobody goes on by himself; by its id one still can
-        forgotten = update(RunRow).where(RunRow.status == "open", RunRow.created < store.clock() - SAME_NIGHT_SECONDS)
-        session.execute(forgotten.values(status="abandoned"))
-        row = session.get_one(RunRow, run_id)
-        row.sweep = run_id
-        row.status = "open"
-    return find_run(store, run_id)
+    row = add_run(session, spec, [], now)
+    row.sweep = row.id
+    row.status = "open"
+    row.driver = driver
+    return row
 
 
-def unfinished(store: Store, request: Mapping[str, Any] | None = None) -> RunView | None:
-    """The newest open sweep; with a ``request``, the one of the same night that was asked the same."""
-    since = store.clock() - SAME_NIGHT_SECONDS
-    for run in list_runs(store, living=True):
-        if run.id != run.sweep or run.status != "open":
-            continue
-        if request is None or (run.payload.get("request") == dict(request) and run.created >= since):
-            return run
-    return None
+def resume(store: Store, driver: str, name: str | None) -> RunView:
+    """Drive the sweep ``name`` (id or a part of it), or the newest unfinished one, and abandon its dead runs.
 
-
-def resume(store: Store, name: str | None) -> RunView:
-    """The sweep ``name`` (id or a part of it), or the newest open one, with its dead runs abandoned. ``UsageError``.
-
-    For the holder of ``alone`` only: whoever drove it before is known to be dead.
+    ``driver`` is the place of ``alone``. ``UsageError``; ``InfraError`` while another place drives the sweep.
     """
-    found = find_run(store, name) if name else unfinished(store)
-    if found is None:
-        raise UsageError("no sweep is unfinished", hint="`lockstep sweep` starts one; `lockstep runs` lists them")
+    with store.write() as session:
+        take_turns(session)
+        row = _named(store, session, name) if name else _unfinished(session, driver, store.clock())
+        take(row, driver, store.clock())
+        sweep = row.id
+    abandon_sweep(store, sweep)
+    return find_run(store, sweep)
+
+
+def _named(store: Store, session: Session, name: str) -> RunRow:
+    found = find_run(store, name)
     if found.sweep is None:
         raise UsageError(f"{found.id} is no sweep, but a {found.kind}", hint="`lockstep runs` tells them apart")
-    sweep = find_run(store, found.sweep)
-    check_cancelled(store, sweep.id)
-    abandon_sweep(store, sweep.id)
-    with store.write() as session:
-        row = session.get_one(RunRow, sweep.id)
-        row.status = "open"
-        row.seen = store.clock()
-    return find_run(store, sweep.id)
+    check_cancelled(store, found.sweep)
+    return session.get_one(RunRow, found.sweep, with_for_update=True)
 
 
-def end(store: Store, sweep: str, **facts: Any) -> None:
-    """The report is written: the sweep is done. ``facts`` (JSON) are kept with it."""
+def _unfinished(session: Session, driver: str, now: float) -> RunRow:
+    """The newest open sweep, if there is a choice one that no other place drives."""
+    rows = _open(session)
+    if not rows:
+        raise UsageError("no sweep is unfinished", hint="`lockstep sweep` starts one; `lockstep runs` lists them")
+    return next((row for row in rows if row.driver == driver or not is_driven(row, now)), rows[0])
+
+
+def end(store: Store, sweep: RunView, **facts: Any) -> None:
+    """The report is written: the sweep is done. ``facts`` (JSON) are kept with it.
+
+    ``InfraError``, and nothing is written, when somebody else drives it by now.
+    """
     with store.write() as session:
-        row = session.get_one(RunRow, sweep, with_for_update=True)
+        row = ours(session, sweep)
         row.payload = {**row.payload, **facts}
         row.finished = row.seen = store.clock()
         if row.status == "open":
@@ -128,9 +138,13 @@ class SweepRuns:
         self.seconds = 0.0
         self.taken_over = 0
 
+    def check(self) -> None:
+        """``RunCancelled`` when somebody ended the sweep, ``InfraError`` when somebody else drives it by now."""
+        check_driving(self._store, self._sweep)
+
     def drive(self, jobs: Sequence[JobSpec]) -> None:
-        """Return when every job has ended. ``RunCancelled`` when somebody ended the sweep."""
-        check_cancelled(self._store, self._sweep.id)
+        """Return when every job has ended. As ``check``."""
+        self.check()
         missing = self.missing(jobs)
         self.taken_over += len({job.content for job in jobs}) - len(missing)
         if missing:
@@ -144,8 +158,11 @@ class SweepRuns:
                 owner=self._sweep.owner,
                 sweep=self._sweep.id,
             )
-            self.seconds += self._run(create_run(self._store, spec, missing)).seconds
-        check_cancelled(self._store, self._sweep.id)
+            with self._store.write() as session:
+                ours(session, self._sweep)
+                run_id = add_run(session, spec, missing, self._store.clock()).id
+            self.seconds += self._run(run_id).seconds
+        self.check()
 
     def missing(self, jobs: Sequence[JobSpec]) -> list[JobSpec]:
         """The jobs without an answer, one for each content."""

@@ -14,11 +14,12 @@ from ci.console import Console
 from ci.sweeptable import sweep_table
 from engine.contract.errors import ConfigError, UsageError
 from engine.places import state_root
+from farm.driving import alone, driving
 from farm.jobs import RunView
 from farm.secrets import redact
 from farm.session import FarmSession
 from farm.store import Store
-from farm.sweeps import alone, begin, resume, unfinished
+from farm.sweeps import begin, resume
 
 _SELECTING = ("suites", "engines", "devices_file", "devices", "chips", "tiers", "profile", "fresh")
 
@@ -78,10 +79,9 @@ def command(
     state_root().mkdir(parents=True, exist_ok=True)
     if beat is not None:
         return _beat(Path(beat), out)
-    with alone(state_root()):
-        with Store() as store:
-            sweep = resume(store, resumed or None) if resumed is not None else _begin(store, **asked)
-        with FarmSession() as farm, Console.for_terminal(quiet) as console:
+    with alone(state_root()) as place, Store() as store:
+        sweep = resume(store, place, resumed or None) if resumed is not None else _begin(store, place, **asked)
+        with driving(store, sweep), FarmSession() as farm, Console.for_terminal(quiet) as console:
             from ci.sweep import SweepRequest, run_sweep  # noqa: PLC0415 - workers start while its heavy imports run
 
             console.say(f"sweep {sweep.id} (`lockstep sweep --resume {sweep.id}` goes on with it)")
@@ -111,6 +111,7 @@ def _beat(file: Path, out: Path) -> int:
 
 def _begin(
     store: Store,
+    place: str,
     suites: tuple[str, ...],
     engines: tuple[str, ...],
     devices_file: Path,
@@ -126,7 +127,5 @@ def _begin(
     suites, engines = everything(Path.cwd(), suites, engines)
     request = SweepRequest(suites, engines, str(devices_file.absolute()), devices, chips, tiers, profile)
     check_selection(request)
-    known = None if fresh else unfinished(store, request.document())
-    if known is not None:
-        return resume(store, known.id)
-    return begin(store, redact("lockstep " + " ".join(sys.argv[1:])), request.document())
+    words = redact("lockstep " + " ".join(sys.argv[1:]))
+    return begin(store, place, words, request.document(), fresh=fresh)

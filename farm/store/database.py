@@ -123,6 +123,12 @@ class Store:
             raise _unusable(self._engine.url, error) from error
 
 
+def take_turns(session: Session) -> None:
+    """Until the transaction ends nobody else gets past this line; SQLite lets only one write anyway."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text("SELECT pg_advisory_xact_lock(5702)"))
+
+
 def _unusable(url: URL, error: Exception) -> StoreError:
     return StoreError(
         f"store {shown(url)}: {redact(_reason(error))}", hint="check its disk, its permissions and LOCKSTEP_STORE_URL"

@@ -11,9 +11,8 @@ from sqlalchemy import delete, func, select
 
 from farm.jobs import JobStatus
 from farm.store.database import Store
-from farm.store.jobs import RUN_STALE_SECONDS
 from farm.store.models import AttemptRow, DeviceEventRow, JobRow, RunRow
-from farm.store.runs import LIVING
+from farm.store.runs import LIVING, is_driven
 
 ROW_BYTES = 200
 """What a row takes beside its documents, about."""
@@ -74,7 +73,7 @@ def read_evidence(store: Store) -> Evidence:
         open_sweeps = set(session.scalars(select(RunRow.id).where(RunRow.status == "open")))
         for row in session.scalars(select(RunRow)):
             living = row.status in LIVING or row.sweep in open_sweeps
-            active = row.status == "running" and row.seen > store.clock() - RUN_STALE_SECONDS
+            active = is_driven(row, store.clock())
             failing = row.payload.get("exit_code", 0) != 0
             part_of = row.sweep or row.payload.get("confirms")
             runs[row.id] = RunEvidence(row.id, part_of, active, living, failing, row.finished or row.seen)

@@ -36,10 +36,14 @@ _BY_STATUS = (
 
 def create_run(store: Store, run: RunSpec, jobs: Sequence[JobSpec]) -> str:
     """Write the whole plan before anything is queued; returns the run's id, which sorts by time."""
-    now = store.clock()
-    run_id = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + "-" + secrets.token_hex(3)
+    with store.write() as session:
+        return add_run(session, run, jobs, store.clock()).id
+
+
+def add_run(session: Session, run: RunSpec, jobs: Sequence[JobSpec], now: float) -> RunRow:
+    """The same inside a transaction of the caller; returns the run's row."""
     row = RunRow(
-        id=run_id,
+        id=time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + "-" + secrets.token_hex(3),
         suite=run.suite,
         engine=run.engine,
         command=redact(run.command),
@@ -54,11 +58,10 @@ def create_run(store: Store, run: RunSpec, jobs: Sequence[JobSpec]) -> str:
         kind=run.kind,
         sweep=run.sweep,
     )
-    with store.write() as session:
-        session.add(row)
-        session.flush()
-        session.add_all([_new_job(run_id, job, now) for job in jobs])
-    return run_id
+    session.add(row)
+    session.flush()
+    session.add_all([_new_job(row.id, job, now) for job in jobs])
+    return row
 
 
 def whoami() -> str:

@@ -73,6 +73,7 @@ class Base(DeclarativeBase):
 class RunRow(Base):
     """One gate or sweep. ``driver`` names the session that drives it, ``seen`` is that controller's heartbeat.
 
+    A sweep is driven from a place (``farm/driving.py``).
     ``priority``: smaller goes first. ``owner``: who asked for it. ``sweep``: the sweep that the run is a part of.
     """
 

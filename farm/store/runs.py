@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from engine.contract.errors import RunCancelled, UsageError
 from farm.jobs import JobStatus, RunView
 from farm.store.database import Store
+from farm.store.jobs import RUN_STALE_SECONDS
 from farm.store.models import JobRow, RunRow
 from farm.store.transitions import end_jobs
 
@@ -31,6 +32,12 @@ def list_runs(
         query = query.where(RunRow.sweep == sweep)
     with store.read() as session:
         return _views(session, session.scalars(query.limit(limit)).all())
+
+
+def is_driven(run: RunRow | RunView, now: float) -> bool:
+    """Whether a command drives a run or a sweep at this moment, as far as its signs of life tell."""
+    driven = run.status == "running" or (run.status == "open" and run.driver != "")
+    return driven and run.seen > now - RUN_STALE_SECONDS
 
 
 def find_run(store: Store, name: str) -> RunView:
@@ -118,6 +125,7 @@ def _view(row: RunRow, counts: dict[JobStatus, int]) -> RunView:
         owner=row.owner,
         priority=row.priority,
         status=row.status,
+        driver=row.driver,
         created=row.created,
         seen=row.seen,
         finished=row.finished,

@@ -13,13 +13,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ci.cli.runs import command
+from ci.runlist import show_run
 from engine.contract.errors import RunCancelled, UsageError
+from farm.driving import driving
 from farm.jobs import JobError, JobSpec, JobStatus, Role, RunSpec
+from farm.runwatch import watch_run
 from farm.session import FarmSession
 from farm.store import Store, attempts_of, create_run, jobs_of
 from farm.store.jobs import finish_run
 from farm.store.runs import find_run, note_run
 from farm.store.transitions import claim, fail, finish
+from farm.sweeps import begin, end, resume
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +131,44 @@ def test_what_became_of_a_job_is_never_cut_for_long_names(case: str, device: str
     assert head.split() == ["device", "case", "role", "status", "tries", "seconds"]
     assert row.startswith(("pixel", "d"))
     assert row.split()[2:5] == ["confirm", "done", "1"]
+
+
+def test_of_a_sweep_it_is_shown_who_drives_it_and_when_that_was_last_seen() -> None:
+    now = [1e9]
+    with Store(clock=lambda: now[0]) as store:
+        sweep = begin(store, "lab1/a", "c", {"suites": ["smoke"], "engines": ["refrt"]})
+        assert "status    open; driven from lab1, last sign of life 0 s ago\n" in show_run(store, sweep)
+        now[0] += 90
+        assert "driven from lab1, last sign of life 90 s ago\n" in show_run(store, sweep)
+        with driving(store, sweep):
+            pass
+        words = f"open; nobody drives it: `lockstep sweep --resume {sweep.id[-6:]}` goes on\n"
+        assert words in show_run(store, find_run(store, sweep.id))
+
+
+def test_whoever_watches_a_sweep_hears_of_the_silence_of_what_drives_it_and_of_no_other() -> None:
+    """Between its runs a sweep builds and judges for longer than a run may be silent."""
+    now, looks, said = [1e9], [], []
+
+    def clock() -> float:
+        looks.append(now[0])
+        return now[0]
+
+    with Store(clock=clock) as store:
+        sweep = begin(store, "lab1/a", "c", {"suites": ["smoke"], "engines": ["refrt"]})
+        part = create_run(store, RunSpec(suite="s", engine="e", command="c", kind="sweep", sweep=sweep.id), [])
+        finish_run(store, part, "done")
+        now[0] += 600
+        resume(store, "lab1/a", sweep.id)
+        watcher = threading.Thread(target=lambda: watch_run(store, sweep, said.append))
+        watcher.start()
+        wait_until(lambda: len(looks) > 20)
+        assert said == []
+        now[0] += 60
+        wait_until(lambda: said)
+        end(store, sweep)
+        watcher.join()
+    assert said == [f"the command that drives sweep {sweep.id} gave no sign of life for 60 s"]
 
 
 def test_nothing_of_what_a_person_types_is_a_traceback() -> None:

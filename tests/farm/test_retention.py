@@ -13,7 +13,7 @@ from farm.store.jobs import finish_run
 from farm.store.models import DeviceEventRow
 from farm.store.runs import find_run, list_runs, note_run
 from farm.store.transitions import claim, fail, finish
-from farm.sweeps import begin, end, unfinished
+from farm.sweeps import begin, end, resume
 
 HOUR = DAY / 24
 
@@ -95,11 +95,11 @@ def test_use_by_a_job_counts_and_not_only_the_age_of_the_file(places, store, clo
 def test_what_a_run_that_is_not_over_uses_stays_for_ever(places, store, clock):
     model = places.file(places.cache / "exports" / "m.refrt", 900 * DAY)
     spec = {"bundle": {"files": {"a": {"path": str(places.file(places.cache / "builds" / "b" / "refrt", 900 * DAY))}}}}
-    sweep = begin(store, "c", {"suites": ["s"], "engines": ["e"]})
+    sweep = begin(store, "lab1/a", "c", {"suites": ["s"], "engines": ["e"]})
     ended(store, clock, age=0, spec={"model": {"path": str(model)}, **spec}, sweep=sweep.id)
     clock.now += 365 * DAY
     assert places.names("exports", "bundles", "jobs") == []
-    end(store, sweep.id)
+    end(store, sweep)
     clock.now += 365 * DAY
     assert len(places.names("exports", "bundles", "jobs")) == 4
 
@@ -124,10 +124,17 @@ def test_failing_runs_stay_three_times_as_long(places, store, clock):
     assert {run.id for run in list_runs(store)} == {crashed, forgotten, red, green}
 
 
+def test_a_sweep_that_only_builds_uses_the_cache(places, store, clock):
+    begin(store, "lab1/a", "c", {"suites": ["s"], "engines": ["e"]})
+    assert read_evidence(store).anyone_active
+    clock.now += 60
+    assert not read_evidence(store).anyone_active, "nothing was heard of what drove it"
+
+
 def test_a_sweep_goes_as_a_whole(places, store, clock):
-    sweep = begin(store, "c", {"suites": ["s"], "engines": ["e"]})
+    sweep = begin(store, "lab1/a", "c", {"suites": ["s"], "engines": ["e"]})
     part = ended(store, clock, age=0, sweep=sweep.id)
-    end(store, sweep.id)
+    end(store, sweep)
     clock.now += AGES["jobs"] - HOUR
     late = ended(store, clock, age=0, sweep=sweep.id, case="late")
     clock.now += 2 * HOUR
@@ -218,8 +225,8 @@ def test_sizes_do_not_follow_links(tmp_path):
 
 
 def test_a_sweep_of_a_night_long_past_blocks_nothing(store, clock):
-    old = begin(store, "c", {"suites": ["s"], "engines": ["e"]})
+    old = begin(store, "lab1/a", "c", {"suites": ["s"], "engines": ["e"]})
     clock.now += DAY
-    new = begin(store, "c", {"suites": ["s"], "engines": ["e"]})
+    new = begin(store, "lab1/a", "c", {"suites": ["s"], "engines": ["e"]})
     assert find_run(store, old.id).status == "abandoned"
-    assert unfinished(store).id == new.id
+    assert resume(store, "lab1/a", None).id == new.id

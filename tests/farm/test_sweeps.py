@@ -5,6 +5,8 @@ import random
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,12 @@ import pytest
 from engine.contract.errors import InfraError, RunCancelled, UsageError
 from farm.jobs import JobError, JobSpec, JobStatus, Priority, RunSpec, RunSummary
 from farm.store import Store, create_run, jobs_of, run_status
-from farm.store.jobs import finish_run, touch_run
+from farm.store.jobs import RUN_STALE_SECONDS, finish_run, touch_run
 from farm.store.runs import cancel_run, find_run, list_runs
 from farm.store.transitions import claim, fail, finish, recover
-from farm.sweeps import SAME_NIGHT_SECONDS, SweepRuns, alone, begin, end, resume, unfinished
+from farm.sweeps import SAME_NIGHT_SECONDS, SweepRuns, begin, end, resume
 
+HERE, THERE = "lab1/a", "lab2/b"
 REQUEST = {"suites": ["smoke"], "engines": ["refrt"]}
 PROGRAM = Path(__file__).parent / "programs" / "sweep.py"
 CRASH = JobError(type="RunnerCrashed", message="it died", status="crashed")
@@ -51,7 +54,7 @@ class Runs(SweepRuns):
 
 
 def test_a_sweep_is_planned_at_the_lowest_priority_and_its_runs_know_it(store):
-    sweep = begin(store, "lockstep sweep", REQUEST)
+    sweep = begin(store, HERE, "lockstep sweep", REQUEST)
     assert (sweep.kind, sweep.status, sweep.priority, sweep.sweep) == ("sweep", "open", Priority.NIGHTLY, sweep.id)
     runs = Runs(store, sweep, {})
     runs.drive(specs("a", "b"))
@@ -60,7 +63,7 @@ def test_a_sweep_is_planned_at_the_lowest_priority_and_its_runs_know_it(store):
 
 
 def test_only_what_has_no_answer_runs_again(store):
-    sweep = begin(store, "c", REQUEST)
+    sweep = begin(store, HERE, "c", REQUEST)
     first = Runs(store, sweep, {"crash": CRASH, "infra": INFRA})
     first.drive(specs("good", "crash", "infra"))
     assert [job.case for job in first.missing(specs("good", "crash", "infra", "new"))] == ["infra", "new"]
@@ -75,7 +78,7 @@ def test_only_what_has_no_answer_runs_again(store):
 
 
 def test_two_jobs_of_the_same_content_run_once_and_both_have_the_answer(store):
-    sweep = begin(store, "c", REQUEST)
+    sweep = begin(store, HERE, "c", REQUEST)
     twins = [JobSpec(case=case, device="d", content="same") for case in ("one", "two")]
     runs = Runs(store, sweep, {})
     runs.drive(twins)
@@ -84,34 +87,33 @@ def test_two_jobs_of_the_same_content_run_once_and_both_have_the_answer(store):
 
 
 def test_jobs_of_other_sweeps_do_not_count(store):
-    other = begin(store, "c", REQUEST)
+    other = begin(store, HERE, "c", REQUEST)
     Runs(store, other, {}).drive(specs("a"))
-    runs = Runs(store, begin(store, "c", REQUEST), {})
+    runs = Runs(store, begin(store, HERE, "c", REQUEST, fresh=True), {})
     runs.drive(specs("a"))
     assert runs.ran == ["a"]
 
 
-def test_the_same_sweep_of_the_same_night_is_found_unless_it_is_done_or_cancelled(store, clock):
-    assert unfinished(store) is None
-    sweep = begin(store, "c", REQUEST)
-    assert unfinished(store, {"suites": ["other"], "engines": ["refrt"]}) is None
-    assert unfinished(store, REQUEST).id == sweep.id
+def test_the_same_sweep_of_the_same_night_is_gone_on_with_unless_it_is_done(store, clock):
+    sweep = begin(store, HERE, "c", REQUEST)
+    assert begin(store, HERE, "c", REQUEST | {"suites": ["other"]}).id != sweep.id
+    assert begin(store, HERE, "c", REQUEST).id == sweep.id
     clock.now += SAME_NIGHT_SECONDS + 1
-    assert unfinished(store, REQUEST) is None
-    assert unfinished(store).id == sweep.id, "asked for by name it is still there"
-    end(store, sweep.id, report="r")
-    assert unfinished(store) is None
+    assert begin(store, HERE, "c", REQUEST).id != sweep.id
+    assert find_run(store, sweep.id).status == "abandoned"
+    assert resume(store, HERE, sweep.id).status == "open", "asked for by name it is still there"
+    end(store, resume(store, HERE, sweep.id), report="r")
     assert (find_run(store, sweep.id).status, find_run(store, sweep.id).payload["report"]) == ("done", "r")
 
 
 def test_going_on_abandons_what_a_dead_command_left(store):
-    sweep = begin(store, "c", REQUEST)
+    sweep = begin(store, HERE, "c", REQUEST)
     runs = SweepRuns(store, sweep, lambda run_id: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         runs.drive(specs("a", "b"))
     (part,) = [run.id for run in list_runs(store, sweep=sweep.id) if run.id != sweep.id]
     taken = claim(store, jobs_of(store, part)[0].id, "w", 10)
-    assert resume(store, part[-6:]).id == sweep.id, "a part leads to its sweep"
+    assert resume(store, HERE, part[-6:]).id == sweep.id, "a part leads to its sweep"
     assert run_status(store, part) == "abandoned"
     assert {job.status for job in jobs_of(store, part)} == {JobStatus.CANCELLED}
     with pytest.raises(InfraError):
@@ -120,7 +122,7 @@ def test_going_on_abandons_what_a_dead_command_left(store):
 
 
 def test_an_open_sweep_is_not_abandoned_while_it_builds(store, clock):
-    sweep = begin(store, "c", REQUEST)
+    sweep = begin(store, HERE, "c", REQUEST)
     clock.now += 3600
     assert recover(store) == []
     assert find_run(store, sweep.id).status == "open"
@@ -128,14 +130,14 @@ def test_an_open_sweep_is_not_abandoned_while_it_builds(store, clock):
 
 def test_what_cannot_be_resumed_is_told(store):
     with pytest.raises(UsageError, match="no sweep is unfinished"):
-        resume(store, None)
+        resume(store, HERE, None)
     gate = create_run(store, RunSpec(suite="s", engine="e", command="c"), specs("a"))
     with pytest.raises(UsageError, match="is no sweep, but a gate"):
-        resume(store, gate)
+        resume(store, HERE, gate)
 
 
 def test_a_cancelled_sweep_ends_its_run_and_is_not_gone_on_with(store):
-    sweep = begin(store, "c", REQUEST)
+    sweep = begin(store, HERE, "c", REQUEST)
     runs = SweepRuns(store, sweep, lambda run_id: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         runs.drive(specs("a", "b"))
@@ -143,15 +145,98 @@ def test_a_cancelled_sweep_ends_its_run_and_is_not_gone_on_with(store):
     with pytest.raises(RunCancelled, match="by ann: enough"):
         runs.drive(specs("c"))
     with pytest.raises(RunCancelled):
-        resume(store, sweep.id)
-    assert unfinished(store) is None
+        resume(store, HERE, sweep.id)
+    with pytest.raises(UsageError, match="no sweep is unfinished"):
+        resume(store, HERE, None)
 
 
-def test_only_one_sweep_at_a_time_on_a_host(tmp_path):
-    with alone(tmp_path), pytest.raises(InfraError, match=f"running already .process {os.getpid()}"), alone(tmp_path):
-        pass
-    with alone(tmp_path):
-        pass
+def test_a_host_leaves_the_living_sweep_of_another_alone(store, clock):
+    there = begin(store, THERE, "c", REQUEST)
+    runs = Runs(store, there, {})
+    part = create_run(store, RunSpec(suite="s", engine="e", command="c", sweep=there.id), specs("a"))
+    for ask in (
+        lambda: begin(store, HERE, "c", REQUEST),
+        lambda: resume(store, HERE, None),
+        lambda: resume(store, HERE, there.id),
+        lambda: resume(store, HERE, part),
+    ):
+        with pytest.raises(InfraError, match=f"sweep {there.id} is driven from lab2, seen 0 s ago"):
+            ask()
+    assert run_status(store, part) == "running"
+    assert [job.status for job in jobs_of(store, part)] == [JobStatus.QUEUED]
+    runs.check()
+
+
+def test_a_sweep_that_lasts_longer_than_a_night_is_not_given_up_while_it_is_driven(store, clock):
+    long = begin(store, THERE, "c", REQUEST)
+    clock.now += SAME_NIGHT_SECONDS + 1
+    assert resume(store, THERE, long.id).seen == clock.now
+    begin(store, HERE, "c", REQUEST | {"engines": ["other"]})
+    assert find_run(store, long.id).status == "open"
+    end(store, long)
+    assert find_run(store, long.id).status == "done"
+
+
+def test_who_lost_a_sweep_writes_no_more_of_it(store, clock):
+    lost = begin(store, THERE, "c", REQUEST)
+    runs = Runs(store, lost, {})
+    runs.drive(specs("a"))
+    clock.now += RUN_STALE_SECONDS
+    found = begin(store, HERE, "c", REQUEST)
+    assert (found.id, found.driver) == (lost.id, HERE)
+    for ask in (runs.check, lambda: runs.drive(specs("b")), lambda: end(store, lost, exit_code=0)):
+        with pytest.raises(InfraError, match=r"not driven from here any more.*lab1 goes on with it"):
+            ask()
+    assert runs.ran == ["a"]
+    assert (find_run(store, lost.id).status, "exit_code" in find_run(store, lost.id).payload) == ("open", False)
+    end(store, found, exit_code=3)
+    assert find_run(store, lost.id).payload["exit_code"] == 3
+
+
+def test_without_a_name_the_newest_sweep_that_nobody_drives_is_gone_on_with(store, clock):
+    dead = begin(store, HERE, "c", REQUEST)
+    clock.now += RUN_STALE_SECONDS
+    living = begin(store, THERE, "c", REQUEST | {"engines": ["other"]})
+    assert resume(store, "lab3/c", None).id == dead.id
+    with pytest.raises(InfraError, match=f"{living.id} is driven from lab2"):
+        resume(store, "lab4/d", None)
+
+
+def test_hosts_whose_clocks_strike_at_once_begin_one_sweep(store_url):
+    stores = [Store(store_url).open() for _ in range(4)]
+    barrier = threading.Barrier(len(stores))
+
+    def strike(number):
+        barrier.wait()
+        try:
+            return begin(stores[number], f"lab{number}/x", "c", REQUEST).id
+        except InfraError as error:
+            return error.message.partition(" is driven from")[0]
+
+    try:
+        with ThreadPoolExecutor(len(stores)) as pool:
+            answers = sorted(pool.map(strike, range(len(stores))))
+        (sweep,) = list_runs(stores[0])
+        assert answers == sorted([sweep.id, *[f"sweep {sweep.id}"] * 3])
+    finally:
+        for store in stores:
+            store.close()
+
+
+@pytest.mark.services
+def test_a_second_host_leaves_a_real_sweep_to_the_first(farm, until, store_url, monkeypatch, tmp_path):
+    monkeypatch.setenv("LOCKSTEP_STORE_URL", store_url)
+    first = sweeping(farm)
+    sweep = first.stdout.readline().strip()
+    until(lambda: done(sweep))
+    monkeypatch.setenv("LOCKSTEP_STATE", str(tmp_path / "other"))
+    second = sweeping(farm, sweep)
+    assert second.wait() == 1
+    assert f"sweep {sweep} is driven from" in second.stderr.read()
+    assert first.wait() == 0, first.stderr.read()
+    assert sorted(done(sweep)) == sorted(f"c{i} on d{i % 3}" for i in range(12)), "each content once"
+    with Store() as store:
+        assert [run.status for run in list_runs(store, sweep=sweep)] == ["done", "done"]
 
 
 @pytest.mark.services

@@ -4,19 +4,19 @@ import os
 import sys
 from pathlib import Path
 
+from farm.driving import alone, driving
 from farm.jobs import JobSpec, JobStatus
 from farm.session import FarmSession
 from farm.store import Store
-from farm.sweeps import SweepRuns, alone, begin, end, resume
+from farm.sweeps import SweepRuns, begin, end, resume
 
 log, jobs, devices, seconds, *known = sys.argv[1:]
 state = Path(os.environ["LOCKSTEP_STATE"])
-with alone(state):
-    with Store() as store:
-        request = {"suites": ["s"], "engines": ["e"]}
-        sweep = resume(store, known[0]) if known else begin(store, "sweep", request)
+with alone(state) as place, Store() as store:
+    request = {"suites": ["s"], "engines": ["e"]}
+    sweep = resume(store, place, known[0]) if known else begin(store, place, "sweep", request)
     print(sweep.id, flush=True)
-    with FarmSession(executor="farm_executors:record", slots=2) as farm:
+    with driving(store, sweep), FarmSession(executor="farm_executors:record", slots=2) as farm:
         plan = []
         for i in range(int(jobs)):
             device, case = f"d{i % int(devices)}", f"c{i}"
@@ -25,5 +25,5 @@ with alone(state):
         runs = SweepRuns(farm.store, sweep, farm.run)
         runs.drive(plan)
         summary = runs.summary(plan)
-        end(farm.store, sweep.id)
+        end(farm.store, sweep)
 sys.exit(0 if [job.status for job in summary.jobs] == [JobStatus.DONE] * int(jobs) else 1)
