@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from adbutils import AdbError
+from adbutils import AdbError, AdbTimeout
 
 from agents import adbshell
 from agents.adbanswer import TAIL_BYTES, UnknownEnd
@@ -121,7 +121,7 @@ def _call(server: AdbServer, entry: Listed) -> str:
             with suppress(AdbError):
                 server.query(f"host:disconnect:{entry.serial}")
         words = server.query(f"host:connect:{entry.serial}", SETTLE_SECONDS)
-    except TimeoutError:  # the server goes on trying: what comes later is found connected
+    except (TimeoutError, AdbTimeout):  # the server goes on trying: what comes later is found connected
         return f"no answer within {SETTLE_SECONDS:.0f} s"
     except (OSError, AdbError, EOFError) as error:
         return str(error)[:200] or "no answer"

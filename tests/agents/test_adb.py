@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -164,6 +164,24 @@ def test_an_address_where_nobody_listens_is_lost_with_the_servers_words(units: U
         taken.bind(("127.0.0.1", 0))
         serial = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(DeviceUnavailable, match=rf"{serial} is {LOST} \(.*refused"), agent_of(serial):
+            pass
+
+
+def test_an_address_that_never_answers_is_lost_in_our_own_words(
+    units: Units, device: AdbDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adbreach, "SETTLE_SECONDS", 1.0)
+    with ExitStack() as full:  # whoever calls while nobody is taken from the queue gets no answer
+        busy = full.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            caller = full.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(busy.getsockname())
+        serial = f"127.0.0.1:{busy.getsockname()[1]}"
+        with (
+            pytest.raises(DeviceUnavailable, match=rf"{serial} is {LOST} \(no answer within 1 s\)"),
+            agent_of(serial),
+        ):
             pass
 
 
