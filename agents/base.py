@@ -194,8 +194,8 @@ class Agent(ABC):
         free = self._free_bytes()
         if free < RESERVE_BYTES:
             return free, Completed(1, b"", b"", 0.0)
-        self._send(program, f"{folder}/probe", executable=True)
         try:
+            self._send(program, f"{folder}/probe", executable=True)
             return free, self._execute(["./probe"], folder, {}, PREFLIGHT_SECONDS)
         finally:
             self._remove(folder)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import ClassVar
@@ -18,7 +18,7 @@ from typing import ClassVar
 from agents.apart import Apart, Trip, by_size
 from agents.base import PREFLIGHT_SECONDS, RESERVE_BYTES, Agent, Completed
 from agents.deployment import Order, Parcel, Stock, tar_bytes, tar_stream
-from agents.posixstock import PLACE, PLACE_APART, STOCK, first_wrong, read_stock
+from agents.posixstock import CLEAR, PLACE, PLACE_APART, STOCK, first_wrong, read_stock
 from agents.probes.fingerprint import Fingerprint
 from agents.probes.peak import RECORD, SAMPLER
 from agents.readings import Place, take
@@ -199,20 +199,31 @@ class PosixAgent(Agent):
         return stock
 
     def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
-        folder = self._job_folder("deploy")
-        staging = folder.removeprefix("jobs/")
-        bundle = (parcel.digest, parcel.base, str(_kib(parcel.bundle_bytes)))
-        values = (self._root, staging, parcel.tree, *bundle, "tar" if tar else "", *parcel.dropped)
         seconds = CONTROL_SECONDS + parcel.size / SLOWEST_LINK + parcel.whole / SLOWEST_STORAGE
-        if self.apart_bytes is not None and parcel.size >= self.apart_bytes:
-            trip = Trip.of(parcel, staging, self.apart_bytes, guard)
-            with self._send_apart((trip.large, trip.small), "jobs") as arrived:
-                done = self._pipe(PLACE_APART, *values, source=trip.words(arrived), seconds=seconds)
-        else:
-            source = tar_stream(parcel.files, guard) if tar else self._one_by_one(parcel, folder, guard)
-            done = self._pipe(PLACE, *values, source=source, seconds=seconds)
-        if done.exit_code:
-            raise self._not_placed(parcel, done)
+        with self._staging() as staging:
+            folder = f"jobs/{staging}"
+            bundle = (parcel.digest, parcel.base, str(_kib(parcel.bundle_bytes)))
+            values = (self._root, staging, parcel.tree, *bundle, "tar" if tar else "", *parcel.dropped)
+            if self.apart_bytes is not None and parcel.size >= self.apart_bytes:
+                trip = Trip.of(parcel, staging, self.apart_bytes, guard)
+                with self._send_apart((trip.large, trip.small), "jobs") as arrived:
+                    done = self._pipe(PLACE_APART, *values, source=trip.words(arrived), seconds=seconds)
+            else:
+                source = tar_stream(parcel.files, guard) if tar else self._one_by_one(parcel, folder, guard)
+                done = self._pipe(PLACE, *values, source=source, seconds=seconds)
+            if done.exit_code:
+                raise self._not_placed(parcel, done)
+
+    @contextmanager
+    def _staging(self) -> Iterator[str]:
+        """The name of a fresh folder below ``jobs``; when the block fails nothing of it stays, if the link lives."""
+        name = self._job_folder("deploy").removeprefix("jobs/")
+        try:
+            yield name
+        except BaseException:
+            with suppress(InfraError):  # the first fault is the one to tell
+                self._script(CLEAR, self._root, name, seconds=CONTROL_SECONDS)
+            raise
 
     def _one_by_one(self, parcel: Parcel, folder: str, guard: Callable[[], None]) -> Iterator[bytes]:
         """Send each file now; nothing is left for the script to read."""

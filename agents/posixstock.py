@@ -91,6 +91,7 @@ echo "end $lack"
 # bundle to make it from (may be empty), $6 its size in KiB, $7 set when a tar comes on standard input; then the names
 # that the older bundle must lose. Exit 3: no room or no permission; 4: something is not what was sent, and all hashes
 # are printed. A shell starts sha256sum: toybox's find would start its own, however slow, and not the first in PATH.
+# adbd sends SIGHUP when the line is gone, and writes what it still has of files after that.
 _BEGIN = r"""cd -- "$1/jobs" && mkdir -p -- "$2" "$2.sums" "$2.sent" && cd -- "$2" || exit 3
 leave() {
 cd "$root/jobs" && rm -rf -- "$new" "$new.sent" "$new.sums"
@@ -98,6 +99,7 @@ exit "$1"
 }
 root=$1 new=$2 tree=$3 digest=$4 base=$5 kib=$6 packed=$7
 shift 7
+trap "sleep 1;leave 3" HUP
 if [ "$base" ]
 then
 cp -Rl "$root/bundles/$base" bundle 2>/dev/null || { rm -rf bundle; cp -Rp "$root/bundles/$base" bundle; } || leave 3
@@ -154,6 +156,16 @@ place=$root/bundles
 echo "$kib" >"$place/.$digest" && mv -- bundle "$place/$digest" || leave 3
 fi
 leave 0
+"""
+# $1 folder, $2 staging folder below jobs. Of a deployment that ended early nothing stays: what the device still had on
+# its way, in a tar or from the sync service, may come a moment later, so it is looked for until there is no more.
+CLEAR = r"""cd -- "$1/jobs" || exit 1
+for turn in 1 2 3 4 5 6 7 8 9
+do
+rm -rf -- "$2" "$2.sent" "$2.sums"
+sleep 1
+[ -e "$2" ] || [ -e "$2.sent" ] || [ -e "$2.sums" ] || exit 0
+done
 """
 PLACE = _BEGIN + _UNPACK + _CHECK + _KEEP
 PLACE_APART = _BEGIN + _ARRIVE + _CHECK + _TAKE + _KEEP

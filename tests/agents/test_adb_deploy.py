@@ -14,7 +14,7 @@ from agents import apart, deployment, posix
 from agents.adb import AdbAgent
 from agents.adbshell import PLAIN_SERVICES
 from agents.deployment import Blob, BundleFiles
-from engine.contract.errors import StorageFull
+from engine.contract.errors import StorageFull, TransferError
 from tests.agents.adbd import AdbDevice
 from tests.agents.adblines import agent_of
 from tests.agents.adbunit import Units
@@ -83,7 +83,7 @@ def test_files_that_travel_apart_arrive_over_every_shell(
         assert list((root / "jobs").iterdir()) == []
 
 
-def test_a_lease_lost_half_way_leaves_no_name_and_the_next_clears_up(device: AdbDevice, tmp_path: Path) -> None:
+def test_a_lease_lost_half_way_leaves_nothing_and_the_next_succeeds(device: AdbDevice, tmp_path: Path) -> None:
     class Lost(Exception):
         pass
 
@@ -102,6 +102,7 @@ def test_a_lease_lost_half_way_leaves_no_name_and_the_next_clears_up(device: Adb
             agent.deploy([model], guard, build)
         assert not (root / "blobs" / model.sha256).exists()
         assert not (root / "bundles" / build.digest).exists()
+        assert list((root / "jobs").iterdir()) == []
     with AdbAgent("phone", "x86-64", serials=(device.serial,), token=2) as agent:
         agent.deploy([model], lambda: None, build)
     assert there(device, build) == sent(build)
@@ -125,3 +126,15 @@ def test_a_script_that_fails_at_once_is_told_before_the_files_have_arrived(
     with agent_of(device.serial) as agent, pytest.raises(StorageFull, match="No space left"):
         agent.deploy([blob_of(tmp_path, os.urandom(700_000))], lambda: None)
     watch.cancel()
+
+
+@pytest.mark.parametrize("small", [0, 400])
+def test_a_script_that_fails_while_files_travel_leaves_nothing_of_them(
+    device: AdbDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(posix, "PLACE_APART", posix.PLACE_APART.replace("at=0 one=", "leave 3\nat=0 one="))
+    models, build = [blob_of(tmp_path, os.urandom(9_000_000)) for _ in range(2)], build_of(tmp_path, small)
+    with AdbAgent("phone", "x86-64", serials=(device.serial,)) as agent:
+        with pytest.raises(TransferError, match="cannot be unpacked"):
+            agent.deploy(models, lambda: None, build)
+        assert list((device.root / "data/local/tmp/lockstep/jobs").iterdir()) == []

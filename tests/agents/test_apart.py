@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +15,11 @@ from agents import deployment
 from agents.apart import Apart, Trip, by_size
 from agents.base import RESERVE_BYTES
 from agents.deployment import Order
+from agents.posixstock import PLACE_APART
 from engine.contract.errors import TransferError
 from tests.agents.bundles import blob_of, bundle_of, there
 from tests.agents.shellagent import ShellAgent, shell_agent
+from tests.waiting import wait_until
 
 FILES = {
     "bin/run": b"r" * 5000,
@@ -77,6 +81,24 @@ def test_a_script_whose_input_ends_early_leaves_nothing(
     with pytest.raises(TransferError, match="cannot be unpacked"):
         agent.deploy([], lambda: None, bundle)
     assert list((tmp_path / "device/bundles").iterdir()) == list((tmp_path / "device/jobs").iterdir()) == []
+
+
+def test_a_script_whose_line_is_cut_leaves_nothing(agent: ShellAgent, tmp_path: Path) -> None:
+    jobs = tmp_path / "device/jobs"
+    values = (str(tmp_path / "device"), "7.deploy-1", "tree", "digest", "", "9", "")
+    with subprocess.Popen(
+        [*agent.shell, "-c", PLACE_APART, "lockstep", *values], env={"PATH": agent.tools}, stdin=subprocess.PIPE
+    ) as script:
+        wait_until((jobs / "7.deploy-1").is_dir)
+        (jobs / "7.deploy-1.sent/blobs").mkdir()
+        (jobs / "7.deploy-1.sent/blobs/arrived").write_bytes(b"x")
+        assert script.stdin is not None
+        script.stdin.write(b"blobs/arrived\n")
+        script.stdin.flush()
+        wait_until((jobs / "7.deploy-1.sums/0").is_file)
+        script.send_signal(signal.SIGHUP)
+        assert script.wait(60) == 3
+    assert list(jobs.iterdir()) == []
 
 
 def test_a_tar_that_travels_as_a_file_is_counted_as_room(agent: ShellAgent, tmp_path: Path) -> None:

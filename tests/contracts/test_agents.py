@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -183,6 +184,31 @@ def test_a_lost_lease_stops_a_deployment(agent: Agent, tmp_path: Path) -> None:
     with pytest.raises(Lost):
         agent.deploy([blob_of(tmp_path, b"x")], guard)
     assert list((tmp_path / "device" / "blobs").iterdir()) == []
+
+
+@pytest.mark.parametrize("share", [0.4, 0.7, 1.0])
+def test_a_deployment_that_ends_early_leaves_nothing(agent: Agent, tmp_path: Path, share: float) -> None:
+    class Lost(Exception):
+        pass
+
+    calls, limit = 0, 0
+
+    def guard() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == limit:
+            raise Lost
+
+    def blobs() -> list[Blob]:
+        return [blob_of(tmp_path, os.urandom(1_000_000)) for _ in range(3)]
+
+    agent.deploy(blobs(), guard)
+    before = {path.name for path in (tmp_path / "device/blobs").iterdir()}
+    limit, calls = int(calls * share), 0
+    with pytest.raises(Lost):
+        agent.deploy(blobs(), guard)
+    assert {path.name for path in (tmp_path / "device/blobs").iterdir()} == before
+    wait_until(lambda: list((tmp_path / "device/jobs").iterdir()) == [], "what had arrived stays")
 
 
 def test_a_deadline_ends_a_program_and_its_children(agent: Agent, tmp_path: Path) -> None:
