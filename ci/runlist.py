@@ -43,7 +43,7 @@ def show_run(store: Store, run: RunView) -> str:
     jobs = jobs_of(store, run.id, documents=False)
     with console.capture() as capture:
         for name, value in _facts(store, run):
-            console.print(Text(f"{name:9} ", style="bold") + Text(value))
+            console.print(Text(f"{name:9} ", style="bold") + Text(value), soft_wrap=True)  # paths stay whole
         if jobs:
             console.print()
             console.print(_jobs(jobs[:MOST_JOBS], console.width))
