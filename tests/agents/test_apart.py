@@ -89,7 +89,7 @@ def test_a_script_whose_line_is_cut_leaves_nothing(agent: ShellAgent, tmp_path: 
     with subprocess.Popen(
         [*agent.shell, "-c", PLACE_APART, "lockstep", *values], env={"PATH": agent.tools}, stdin=subprocess.PIPE
     ) as script:
-        wait_until((jobs / "7.deploy-1").is_dir)
+        wait_until((jobs / "7.deploy-1.sent").is_dir)
         (jobs / "7.deploy-1.sent/blobs").mkdir()
         (jobs / "7.deploy-1.sent/blobs/arrived").write_bytes(b"x")
         assert script.stdin is not None
