@@ -25,9 +25,10 @@ from agents.readings import Place, take
 from engine.contract.errors import ConfigError, DeviceUnavailable, InfraError, StorageFull, TransferError
 
 CONTROL_SECONDS = 30.0
-#: Bytes per second below which a link counts as broken, and copying and hashing on a device.
+#: A link (bytes a second), copying and hashing on a device, and making files there (files a second) are broken below.
 SLOWEST_LINK = 200_000
 SLOWEST_STORAGE = 2_000_000
+SLOWEST_FILES = 20
 _WRONG_BYTES = 4
 
 # $1 so many folders were named by somebody; the others are our own choice and must belong to us, as must a link that
@@ -200,6 +201,7 @@ class PosixAgent(Agent):
 
     def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
         seconds = CONTROL_SECONDS + parcel.size / SLOWEST_LINK + parcel.whole / SLOWEST_STORAGE
+        seconds += len(parcel.contents) / SLOWEST_FILES
         with self._staging() as staging:
             folder = f"jobs/{staging}"
             bundle = (parcel.digest, parcel.base, str(_kib(parcel.bundle_bytes)))

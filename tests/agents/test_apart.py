@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agents import deployment
+from agents import deployment, posix
 from agents.apart import Apart, Trip, by_size
-from agents.base import RESERVE_BYTES
+from agents.base import RESERVE_BYTES, Completed
 from agents.deployment import Order
 from agents.posixstock import PLACE_APART
 from engine.contract.errors import TransferError
@@ -99,6 +99,22 @@ def test_a_script_whose_line_is_cut_leaves_nothing(agent: ShellAgent, tmp_path: 
         script.send_signal(signal.SIGHUP)
         assert script.wait(60) == 3
     assert list(jobs.iterdir()) == []
+
+
+def test_many_small_files_have_time_by_their_number(
+    agent: ShellAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed: list[float] = []
+    pipe = ShellAgent._pipe
+
+    def noted(self: ShellAgent, *words: str, source: Iterator[bytes], seconds: float) -> Completed:
+        allowed.append(seconds)
+        return pipe(self, *words, source=source, seconds=seconds)
+
+    monkeypatch.setattr(ShellAgent, "_pipe", noted)
+    for count in (1, 200):
+        agent.deploy([], lambda: None, bundle_of(tmp_path, {f"f{number}": b"%d" % number for number in range(count)}))
+    assert allowed[1] - allowed[0] >= 199 / posix.SLOWEST_FILES
 
 
 def test_a_tar_that_travels_as_a_file_is_counted_as_room(agent: ShellAgent, tmp_path: Path) -> None:
