@@ -1,4 +1,8 @@
-"""What Android kept of a crash: the log since the program began, and its tombstone; capped, untrusted text."""
+"""What Android kept of a crash: the log since the program began, and its tombstone; capped, untrusted text.
+
+Android writes a backtrace to a log buffer of its own, which no chatty app pushes out, and which every user build shows
+to the shell; a tombstone it mostly does not.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,16 @@ KEPT_CHARACTERS = 8_000
 # $1 a word drawn for this call, $2 the folder in which the program ran: it was made just before.
 SCRIPT = """
 echo "since $(date -r "$2" '+%m-%d %H:%M:%S' 2>/dev/null)"
-echo "$1 logcat"
-if command -v logcat >/dev/null 2>&1; then logcat -d -v threadtime -t 400 2>&1 | tail -c 65536
-else echo 'no logcat'; fi
+echo "$1 crash"
+if command -v logcat >/dev/null 2>&1; then
+    logcat -b crash -d -v threadtime -t 1000 2>/dev/null | tail -c 131072
+    echo
+    echo "$1 logcat"
+    logcat -b main -b system -d -v threadtime -t 400 2>&1 | tail -c 65536
+else
+    echo "$1 logcat"
+    echo 'no logcat'
+fi
 echo
 echo "$1 tombstone"
 if [ -r /data/tombstones ] && [ -x /data/tombstones ]; then
@@ -32,6 +43,8 @@ else
     echo '/data/tombstones cannot be read by this user, as is usual: `adb bugreport` has it'
 fi
 """
+#: With these begins what is written of one crash: by crash_dump, and by the C library where that cannot run.
+_BEGINNINGS = ("*** *** ***", "Fatal signal ")
 _STAMP = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 
 
@@ -42,13 +55,22 @@ def collect(run: Callable[..., Completed], folder: str) -> dict[str, str]:
         told = run(SCRIPT, mark, folder, seconds=SECONDS).stdout.decode(errors="replace")
     except InfraError as error:
         return {"logcat": f"not collected: {error.message}", "tombstone": f"not collected: {error.message}"}
-    head, _, rest = told.partition(f"{mark} logcat\n")
+    head, _, rest = told.partition(f"{mark} crash\n")
+    crash, _, rest = rest.partition(f"{mark} logcat\n")
     log, _, tombstone = rest.partition(f"{mark} tombstone\n")
-    since = _STAMP.search(head)
+    found = _STAMP.search(head)
+    since = found[0] if found else ""
+    logs = [_last_crash(_plain(_since(crash, since)))[:KEPT_CHARACTERS], _plain(_since(log, since))[-KEPT_CHARACTERS:]]
     return {
-        "logcat": _plain(_since(log, since[0] if since else ""))[-KEPT_CHARACTERS:] or "nothing since it began",
+        "logcat": "\n\n".join(filter(None, logs)) or "nothing since it began",
         "tombstone": _plain(tombstone)[:KEPT_CHARACTERS] or "none",
     }
+
+
+def _last_crash(log: str) -> str:
+    """From the beginning of the last crash on: its signal and the first frames are what matters."""
+    begin = max(0, *(log.rfind(words) for words in _BEGINNINGS))
+    return log[log.rfind("\n", 0, begin) + 1 :]
 
 
 def _since(log: str, start: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -322,31 +321,3 @@ def test_no_name_is_ever_read_by_a_shell(device: AdbDevice, tmp_path: Path, shel
         agent._remove("")
     assert done.stdout == b"$(touch trap)"
     assert not list((device.root / "data/local/tmp").rglob("trap"))
-
-
-# -- what only Android has -------------------------------------------------------------------------------
-
-
-def test_of_a_crash_only_what_is_newer_than_the_program_is_kept(device: AdbDevice) -> None:
-    tombstones = device.root / "data/tombstones"
-    (tombstones / "tombstone_00").write_text("an older crash")
-    (tombstones / "tombstone_00.pb").write_bytes(b"\0\1\2")
-    with agent_of(device.serial) as agent:
-        agent._remove("jobs/crash")
-        agent.run(["/bin/sh", "-c", "log -t engine \x1b[31mred; kill -SEGV $$"], "jobs/crash", {}, 20)
-        kept = agent.crash_evidence()
-        assert "engine: [31mred" in kept["logcat"]
-        assert "emulated device started" not in kept["logcat"]
-        assert kept["tombstone"] == "none since the program began"
-        wait_until(lambda: time.time() > (device.root / "data/local/tmp/lockstep/jobs/crash").stat().st_mtime, "time")
-        (tombstones / "tombstone_01").write_text("signal 11 (SIGSEGV)" + "x" * 100_000)
-        kept = agent.crash_evidence()
-        assert kept["tombstone"].startswith("signal 11 (SIGSEGV)")
-        assert len(kept["tombstone"]) == 8000
-        tombstones.chmod(0)
-        try:
-            assert "cannot be read by this user, as is usual" in agent.crash_evidence()["tombstone"]
-        finally:
-            tombstones.chmod(0o771)
-        agent._link.close()
-        assert agent.crash_evidence()["logcat"].startswith("not collected: ")
