@@ -88,7 +88,7 @@ class AdbLink:
         if done.timed_out:
             raise DeviceUnavailable(
                 f"{self.device}: no answer within {seconds:.0f} s",
-                hint="is the device overloaded or its storage failing? `lockstep doctor`, then try again",
+                hint="is the device overloaded or its storage failing? `lockstep devices --probe`, then try again",
                 device=self.device,
             )
         return done

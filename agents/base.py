@@ -184,7 +184,7 @@ class Agent(ABC):
             raise DeviceUnavailable(
                 f"{self.name}: a tiny {self.abi} program does not run there "
                 f"(exit code {done.exit_code}, {done.stderr.decode(errors='replace').strip()[-200:] or 'no message'})",
-                hint="check that its folder allows execution and that the emulator is installed: `lockstep doctor`",
+                hint="see that its folder allows execution; `lockstep doctor` finds the emulator of an emulated one",
                 device=self.name,
                 exit_code=done.exit_code,
             )
@@ -282,7 +282,7 @@ class Agent(ABC):
             raise TransferDamaged(
                 f"{self.name}: {PurePosixPath(source).name} arrived with sha256 {here[:12]}…, "
                 f"there it has {there[:12] or 'none'}…",
-                hint="the link or the storage is faulty; `lockstep doctor`, then try again",
+                hint="the link or the storage is faulty; `lockstep devices --probe`, then try again",
                 device=self.name,
             )
         self.traffic.from_device += len(data)

@@ -45,7 +45,7 @@ def publish(device: str, root: Path, staging: Path, parcel: Parcel) -> None:
         if arrived != sha256:
             raise TransferError(
                 f"{device}: {Path(name).name} arrived with sha256 {arrived[:12]}…, sent was {sha256[:12]}…",
-                hint="the storage is faulty, or the file has changed here; `lockstep doctor`, then try again",
+                hint="the storage is faulty, or the file has changed here; `lockstep devices --probe`, then try again",
                 device=device,
             )
     for name in parcel.files:

@@ -194,7 +194,7 @@ class PosixAgent(Agent):
         if done.exit_code or stock is None:
             raise DeviceUnavailable(
                 f"{self.name}: cannot tell what it has: {words_of(done.stderr)}",
-                hint="is its folder there and its storage sound? `lockstep doctor`",
+                hint="is its folder there and its storage sound? `lockstep devices --probe`",
                 device=self.name,
             )
         return stock
@@ -253,7 +253,7 @@ class PosixAgent(Agent):
         name = PurePosixPath(name).name
         return TransferError(
             f"{self.name}: {name} arrived with sha256 {there[:12]}…, sent was {here[:12]}…",
-            hint="the link or the storage is faulty, or the file has changed here; `lockstep doctor`, then try again",
+            hint="is the link or storage faulty, or did the file change? `lockstep devices --probe`, then try again",
             device=self.name,
         )
 
@@ -282,7 +282,7 @@ class PosixAgent(Agent):
         if not isinstance(found, Fingerprint):
             raise DeviceUnavailable(
                 f"{self.name}: cannot read its facts: {found}",
-                hint="`lockstep doctor`, then try again",
+                hint="`lockstep devices --probe`, then try again",
                 device=self.name,
             )
         return found.facts()
@@ -293,7 +293,7 @@ class PosixAgent(Agent):
         if done.exit_code:
             raise DeviceUnavailable(
                 f"{self.name}: cannot {doing}: {words_of(done.stderr)}",
-                hint="is its folder writable and its storage sound? `lockstep doctor`",
+                hint="is its folder writable and its storage sound? `lockstep devices --probe`",
                 device=self.name,
             )
         return done.stdout.decode(errors="replace")

@@ -83,7 +83,7 @@ class SshLink:
         if answer.timed_out:
             raise DeviceUnavailable(
                 f"{self.device}: no answer within {seconds:.0f} s",
-                hint="is the device overloaded or its storage failing? `lockstep doctor`, then try again",
+                hint="is the device overloaded or its storage failing? `lockstep devices --probe`, then try again",
                 device=self.device,
             )
         return answer
@@ -174,7 +174,7 @@ class SshLink:
         self.close()
         return DeviceUnavailable(
             f"{self.device}: the ssh connection to {self.address.host} port {self.address.port} was lost",
-            hint="is the device still on, and on the network? `lockstep doctor`, then run again",
+            hint="is the device still on, and on the network? `lockstep devices --probe`, then run again",
             device=self.device,
         )
 

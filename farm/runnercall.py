@@ -170,7 +170,7 @@ class RunnerCall:
         if not self.agent.still_answers():
             return DeviceUnavailable(
                 f"{self.job.device.name}: the device stopped answering while {self.job.bundle.engine} ran",
-                hint="`lockstep doctor`, then run again",
+                hint="`lockstep devices --probe`, then run again",
                 **facts,
             )
         if done.timed_out:

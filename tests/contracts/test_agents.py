@@ -169,8 +169,9 @@ def test_only_what_the_device_lacks_travels(agent: Agent, tmp_path: Path) -> Non
 def test_a_corrupted_transfer_is_never_visible_under_its_final_name(agent: Agent, tmp_path: Path) -> None:
     good = blob_of(tmp_path, b"good")
     good.path.write_bytes(b"evil")
-    with pytest.raises(TransferError, match="arrived with sha256"):
+    with pytest.raises(TransferError, match="arrived with sha256") as caught:
         agent.deploy([good], no_guard)
+    assert "`lockstep devices --probe`, then try again" in caught.value.hint
     assert list((tmp_path / "device" / "blobs").iterdir()) == []
 
 

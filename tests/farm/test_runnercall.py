@@ -64,6 +64,9 @@ def test_a_result_that_is_damaged_on_its_way_is_not_the_engines_fault(tmp_path: 
     job = CaseJob.model_construct(case="c", role="head", device=DEVICE, bundle=BUNDLE)
     with (
         Damaging("pi", "x86-64", root=tmp_path) as agent,
-        pytest.raises(TransferDamaged, match=r"pi: result.json arrived with sha256 .*, there it has 44136fa355b3…"),
+        pytest.raises(
+            TransferDamaged, match=r"pi: result.json arrived with sha256 .*, there it has 44136fa355b3…"
+        ) as caught,
     ):
         RunnerCall(job, agent, lambda: None).call(REQUEST)
+    assert "`lockstep devices --probe`" in caught.value.hint
