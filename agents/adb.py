@@ -25,8 +25,9 @@ from agents.posix import CONTROL_SECONDS, PosixAgent
 from engine.contract.errors import InfraError, StorageFull, TransferError
 
 DEFAULT_FOLDER = "/data/local/tmp/lockstep"
-#: Where the shell user may run programs; they are tried after a folder that the link names.
-CANDIDATES = (DEFAULT_FOLDER, "/data/lockstep", "/tmp/lockstep")  # noqa: S108 - on the device
+#: Where adbd's user may run programs; they are tried after a folder that the link names. The second is for who comes
+#: second where adbd runs as root at times (`adb root`) and as shell after a restart.
+CANDIDATES = (DEFAULT_FOLDER, f"{DEFAULT_FOLDER}-2", "/data/lockstep", "/tmp/lockstep")  # noqa: S108 - on the device
 
 # $1 folder, $2 file. Prints where the file really lies, if that is inside the folder and a regular file.
 _LOCATE = """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import adb, adbreach, adbshell
+from agents import adbreach, adbshell
 from agents.adblist import LOST, Listed, parse_devices
 from agents.adbserver import AdbServer
 from agents.deployment import BundleFiles
@@ -125,6 +125,19 @@ def test_a_device_without_the_feature_is_driven_by_the_marker(
     with agent_of(device.serial) as agent:
         assert agent._link.route.shell == "exec"
         agent.preflight()
+
+
+def test_no_name_is_ever_read_by_a_shell(device: AdbDevice, tmp_path: Path, shell: str) -> None:
+    name = "a b'c`touch trap`$(touch trap);touch trap"
+    folder = "/data/local/tmp/it's $(touch trap); touch trap"
+    with agent_of(device.serial, folder=folder, shell=shell) as agent:
+        agent.deploy([], lambda: None, BundleFiles("d", {name: blob_of(tmp_path, b"data")}))
+        done = agent.run(["printf", "%s", "$(touch trap)"], "jobs/o'ne", {"A": "`touch trap`"}, 20)
+        assert agent.home == folder
+        assert (device.root / folder[1:] / "bundles/d" / name).read_bytes() == b"data"
+        agent._remove("")
+    assert done.stdout == b"$(touch trap)"
+    assert not list((device.root / "data/local/tmp").rglob("trap"))
 
 
 # -- which unit, by which link ---------------------------------------------------------------------------
@@ -276,48 +289,3 @@ def test_a_claim_leaves_no_file_behind_once_nobody_has_the_unit(device: AdbDevic
             pass
         assert len(list(units.iterdir())) == 1
     assert list(units.iterdir()) == []
-
-
-# -- where programs run ----------------------------------------------------------------------------------
-
-
-def test_shared_storage_that_runs_nothing_is_passed_over(device: AdbDevice) -> None:
-    with agent_of(device.serial, folder="/sdcard/lockstep") as agent:
-        assert agent.home == "/data/local/tmp/lockstep"
-        agent.preflight()
-
-
-def test_a_device_on_which_nothing_may_run_is_told_as_that(device: AdbDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adb, "CANDIDATES", ("/proc/lockstep",))
-    with (
-        pytest.raises(DeviceUnavailable, match=r"/sdcard/lockstep \(not executable here\); /proc/lockstep \("),
-        agent_of(device.serial, folder="/sdcard/lockstep"),
-    ):
-        pass
-
-
-def test_a_folder_that_no_link_named_must_belong_to_the_user_of_adbd(
-    device: AdbDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theirs = device.root / "tmp/theirs"  # by root; the daemon's user is another
-    theirs.mkdir(parents=True)
-    theirs.chmod(0o777)
-    monkeypatch.setattr(adb, "CANDIDATES", ("/tmp/theirs", adb.DEFAULT_FOLDER))
-    with agent_of(device.serial) as agent:
-        assert agent.home == adb.DEFAULT_FOLDER
-    assert (device.root / adb.DEFAULT_FOLDER[1:]).stat().st_mode & 0o777 == 0o700
-    with agent_of(device.serial, folder="/tmp/theirs") as agent:
-        assert agent.home == "/tmp/theirs"
-
-
-def test_no_name_is_ever_read_by_a_shell(device: AdbDevice, tmp_path: Path, shell: str) -> None:
-    name = "a b'c`touch trap`$(touch trap);touch trap"
-    folder = "/data/local/tmp/it's $(touch trap); touch trap"
-    with agent_of(device.serial, folder=folder, shell=shell) as agent:
-        agent.deploy([], lambda: None, BundleFiles("d", {name: blob_of(tmp_path, b"data")}))
-        done = agent.run(["printf", "%s", "$(touch trap)"], "jobs/o'ne", {"A": "`touch trap`"}, 20)
-        assert agent.home == folder
-        assert (device.root / folder[1:] / "bundles/d" / name).read_bytes() == b"data"
-        agent._remove("")
-    assert done.stdout == b"$(touch trap)"
-    assert not list((device.root / "data/local/tmp").rglob("trap"))
