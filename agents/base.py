@@ -24,13 +24,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from agents.deployment import Blob, BundleFiles, Order, Parcel, Stock, plan, push_slot, remember
+from agents.room import CAP_BYTES, RESERVE_BYTES, check_fits, check_free
 from agents.tinyelf import tiny_program
 from engine.contract.errors import DeviceUnavailable, LeaseLost, StorageFull, TransferDamaged, TransferError
 
-#: How much blobs and bundles may take on a device unless its entry says otherwise.
-CAP_BYTES = 8 * 1024**3
-#: Room that must stay free on the device after a transfer.
-RESERVE_BYTES = 64 * 1024 * 1024
 PREFLIGHT_SECONDS = 20.0
 #: sha256sum of a large result on a slow board with a slow card.
 HASH_SECONDS = 600.0
@@ -129,6 +126,10 @@ class Agent(ABC):
         """
 
     @abstractmethod
+    def _make_room(self) -> None:
+        """As ``_stock`` does for an order of nothing: until the reserve is free, or there is no more to drop."""
+
+    @abstractmethod
     def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
         """Bring a parcel: staged, verified there, then visible at once. TransferError when something arrives changed.
 
@@ -173,13 +174,12 @@ class Agent(ABC):
     def preflight(self) -> None:
         """Prove that the device is usable: a fresh nonce comes back from a program run where bundles live."""
         nonce = secrets.token_hex(8)
-        free, done = self._prove(tiny_program(self.abi, nonce), self._job_folder("preflight"))
+        program = tiny_program(self.abi, nonce)
+        free, done = self._prove(program, self._job_folder("preflight"))
         if free < RESERVE_BYTES:
-            raise StorageFull(
-                f"{self.name}: {free // 2**20} MiB free where bundles live; {RESERVE_BYTES // 2**20} are needed",
-                hint="free room on the device, or remove the cached blobs and bundles in its folder",
-                device=self.name,
-            )
+            self._make_room()
+            free, done = self._prove(program, self._job_folder("preflight"))
+            check_free(self.name, free, RESERVE_BYTES)
         if done.stdout.decode(errors="replace").strip() != nonce:
             raise DeviceUnavailable(
                 f"{self.name}: a tiny {self.abi} program does not run there "
@@ -210,29 +210,11 @@ class Agent(ABC):
         order = Order.of(blobs, bundle)
         stock = self._stock(order)
         if stock.missing:
-            self._check_room(order, stock)
+            check_fits(self.name, order, stock, self.cap_bytes, self._reserve(order))
             with push_slot(guard):
                 self._bring(order, stock, guard)
         if bundle is not None:
             remember(bundle)
-
-    def _check_room(self, order: Order, stock: Stock) -> None:
-        sizes = order.sizes()
-        need, whole = sum(sizes[name] for name in stock.missing), sum(sizes.values())
-        if stock.kept + need > self.cap_bytes and whole > self.cap_bytes:
-            raise StorageFull(
-                f"{self.name}: the job needs {_mib(whole)} MiB, its folder may hold {_mib(self.cap_bytes)}",
-                hint="raise `cache_mb` of the device, or use a smaller model",
-                device=self.name,
-            )
-        reserve = self._reserve(order)
-        if stock.free < need + reserve:
-            raise StorageFull(
-                f"{self.name}: {_mib(need)} MiB do not fit: {_mib(stock.free)} MiB are free, "
-                f"{_mib(reserve)} must stay free",
-                hint="free room on the device",
-                device=self.name,
-            )
 
     def _reserve(self, order: Order) -> int:
         """Room that must be left beside what ``order`` lacks: for the device itself, and for the way it travels."""
@@ -325,7 +307,3 @@ class Agent(ABC):
         except (DeviceUnavailable, StorageFull, TransferError):
             return False
         return True
-
-
-def _mib(size: int) -> int:
-    return size // 2**20

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import IO
 
 from agents import hoststock
-from agents.base import INTERRUPT_SECONDS, RESERVE_BYTES, Agent, Completed
+from agents.base import INTERRUPT_SECONDS, Agent, Completed
 from agents.deployment import Order, Parcel, Stock
 from agents.localshell import local_script
 from agents.probes.fingerprint import Fingerprint
 from agents.probes.peak import RECORD
 from agents.readings import Place, take
+from agents.room import RESERVE_BYTES
 from agents.watching import MemoryWatch
 from engine.contract.errors import DeviceUnavailable, StorageFull, TransferError
 
@@ -124,6 +125,10 @@ class HostAgent(Agent):
     def _stock(self, order: Order) -> Stock:
         with self._translated("tell what it has"):
             return hoststock.stock(self.root, order, self.token, self.cap_bytes, RESERVE_BYTES)
+
+    def _make_room(self) -> None:
+        with self._translated("make room"):
+            hoststock.make_room(self.root, self.token, self.cap_bytes, RESERVE_BYTES)
 
     def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
         del tar  # nothing is packed on the way from one folder of this host to another

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,15 +27,25 @@ def stock(root: Path, order: Order, token: int, cap_bytes: int, reserve: int) ->
         os.utime(root / name)
     if not missing:
         return Stock()
-    need = sum(sizes[name] for name in missing)
+    return Stock(missing, *_evict(root, sizes, sum(sizes[name] for name in missing), cap_bytes, reserve))
+
+
+def make_room(root: Path, token: int, cap_bytes: int, reserve: int) -> None:
+    """What ``stock`` does, for a job that needs nothing."""
+    _clear_jobs(root, token)
+    _evict(root, (), 0, cap_bytes, reserve)
+
+
+def _evict(root: Path, needed: Collection[str], need: int, cap_bytes: int, reserve: int) -> tuple[int, int]:
+    """Drop the least recently used that is not ``needed`` until ``need`` more bytes fit. Bytes free, and kept."""
     kept = {entry: _size(entry) for place in ("blobs", "bundles") for entry in (root / place).iterdir()}
     for entry in sorted(kept, key=lambda path: path.stat().st_mtime):
         if sum(kept.values()) + need <= cap_bytes and shutil.disk_usage(root).free >= need + reserve:
             break
-        if str(entry.relative_to(root)) not in sizes:
+        if str(entry.relative_to(root)) not in needed:
             _delete(entry)
             del kept[entry]
-    return Stock(missing, shutil.disk_usage(root).free, sum(kept.values()))
+    return shutil.disk_usage(root).free, sum(kept.values())
 
 
 def publish(device: str, root: Path, staging: Path, parcel: Parcel) -> None:

@@ -16,12 +16,14 @@ from pathlib import PurePosixPath
 from typing import ClassVar
 
 from agents.apart import Apart, Trip, by_size
-from agents.base import PREFLIGHT_SECONDS, RESERVE_BYTES, Agent, Completed
+from agents.base import PREFLIGHT_SECONDS, Agent, Completed
 from agents.deployment import Order, Parcel, Stock, tar_bytes, tar_stream
+from agents.posixfolder import MAKE_FOLDER
 from agents.posixstock import CLEAR, PLACE, PLACE_APART, STOCK, first_wrong, read_stock
 from agents.probes.fingerprint import Fingerprint
 from agents.probes.peak import RECORD, SAMPLER
 from agents.readings import Place, take
+from agents.room import RESERVE_BYTES
 from engine.contract.errors import ConfigError, DeviceUnavailable, InfraError, StorageFull, TransferError
 
 CONTROL_SECONDS = 30.0
@@ -31,35 +33,6 @@ SLOWEST_STORAGE = 2_000_000
 SLOWEST_FILES = 20
 _WRONG_BYTES = 4
 
-# $1 so many folders were named by somebody; the others are our own choice and must belong to us, as must a link that
-# leads there: a folder for everybody's temporary files may hold what somebody else prepared. Then the folders, best
-# first. Prints the first in which a file can be executed. One that is made here is ours alone: adbd's umask is 0.
-_MAKE_FOLDER = """
-named=$1; shift
-mine() {
-    owner=$(ls -dn -- "$1" | { read -r _ _ uid _; echo "$uid"; })  # busybox has no [ -O ]
-    [ "$owner" = "$(id -u)" ] || { echo "it belongs to somebody else"; return 1; }
-}
-attempt() (
-    umask 022
-    case $1 in /*) entry=$1 ;; *) entry=$PWD/$1 ;; esac
-    mkdir -p -m 700 -- "$1" && cd -- "$1" || exit 1
-    [ "$named" -gt 0 ] || { mine "$entry" && mine . && chmod 700 .; } || exit 1
-    mkdir -p blobs bundles jobs || exit 1
-    probe=jobs/.executes-$$
-    # No interpreter is named: the shell is, where it may run
-    echo exit 0 >"$probe" && chmod 755 "$probe" || { rm -f "$probe"; exit 1; }
-    "./$probe" 2>/dev/null || { rm -f "$probe"; echo "not executable here"; exit 1; }
-    rm -f "$probe"
-    pwd -P
-)
-for folder; do
-    root=$(attempt "$folder" 2>&1) && { printf '%s\\n' "$root"; exit 0; }
-    printf '%s (%s)\\n' "$folder" "$root" >&2
-    named=$((named - 1))
-done
-exit 1
-"""
 _MAKE_PARENT = 'mkdir -p -- "$1"'
 _REMOVE = 'rm -rf -- "$1"'
 _FREE = 'df -Pk -- "$1"'
@@ -147,7 +120,7 @@ class PosixAgent(Agent):
 
         Nobody named the ``own`` ones, so they must belong to our user. One round trip.
         """
-        done = self._script(_MAKE_FOLDER, str(len(named)), *named, *own, seconds=CONTROL_SECONDS)
+        done = self._script(MAKE_FOLDER, str(len(named)), *named, *own, seconds=CONTROL_SECONDS)
         if done.exit_code:
             words = "; ".join(words_of(done.stderr, 1000).splitlines())
             raise DeviceUnavailable(
@@ -186,9 +159,14 @@ class PosixAgent(Agent):
         )
 
     def _stock(self, order: Order) -> Stock:
-        sizes = order.sizes()
+        return self._ask_stock(order.sizes(), self._reserve(order))
+
+    def _make_room(self) -> None:
+        self._ask_stock({}, RESERVE_BYTES, "1")
+
+    def _ask_stock(self, sizes: Mapping[str, int], reserve: int, room: str = "") -> Stock:
         asked = "".join(f"{_kib(size)} {name}\n" for name, size in sizes.items())
-        limits = (str(self.token), str(_kib(self.cap_bytes)), str(_kib(self._reserve(order))))
+        limits = (str(self.token), str(_kib(self.cap_bytes)), str(_kib(reserve)), room)
         done = self._script(STOCK, self._root, *limits, seconds=CONTROL_SECONDS, stdin=asked.encode())
         stock = read_stock(done.stdout.decode(errors="replace"), list(sizes))
         if done.exit_code or stock is None:
@@ -263,7 +241,10 @@ class PosixAgent(Agent):
 
     def _prove(self, program: bytes, folder: str) -> tuple[int, Completed]:
         """As every agent does it, in one round trip."""
-        done = self._script(_PROVE, self._root, folder, seconds=PREFLIGHT_SECONDS, stdin=program)
+        try:
+            done = self._script(_PROVE, self._root, folder, seconds=PREFLIGHT_SECONDS, stdin=program)
+        except StorageFull:  # an old shell's input travels as a file
+            return 0, Completed(1, b"", b"", 0.0)
         room, _, said = done.stdout.replace(b"\r\n", b"\n").partition(b"\n\n")
         return self._room(room.decode(errors="replace")), replace(done, stdout=said)
 

@@ -16,16 +16,18 @@ STALE_MINUTES = 24 * 60
 #: How many of its bundles a device names as a base for the next one.
 NAMED_BUNDLES = 8
 
-# $1 folder, $2 fencing token of the lease, $3 size cap and $4 reserve in KiB; on standard input a line "KIB NAME" for
-# each thing that a job needs.
+# $1 folder, $2 fencing token of the lease, $3 size cap and $4 reserve in KiB, $5 is 1 when room is all that is wanted;
+# on standard input a line "KIB NAME" for each thing that a job needs. No here-document: some shells write it to a file,
+# which they cannot do on a full disk.
 #
 # 1. Folders of jobs whose token is smaller belong to attempts that are over: whatever still runs in them is killed,
 #    and they go. So do folders that nothing has touched for a day.
 # 2. What is there is marked as used; of the rest the line numbers are told, from 0.
-# 3. If something is missing, the least recently used blobs and bundles go until it fits, never what is needed now. A
-#    bundle's size is noted beside it: to walk through all files of all bundles took longer than the rest of this.
+# 3. If something is missing or room is wanted, the least recently used blobs and bundles go until it fits, never what
+#    is needed now. A bundle's size is noted beside it: to walk through all files of all bundles took longer than the
+#    rest of this.
 STOCK = r"""cd -- "$1" || exit 1
-token=$2 cap=$3 spare=$4
+token=$2 cap=$3 spare=$4 room=$5
 for job in jobs/*
 do
 owner=${job#jobs/}
@@ -55,7 +57,7 @@ fi
 at=$((at+1))
 done
 [ $# = 0 ] || touch -c -- "$@"
-if [ $lack != 0 ]
+if [ $room$lack != 0 ]
 then
 fits() {
 free=$(df -Pk . | sed -n '$s/.* \([0-9][0-9]*\)  *[0-9-][0-9]*%\{0,1\} .*/\1/p')
@@ -72,15 +74,15 @@ kept=$((kept+${k:-0}))
 done
 [ $((kept+need)) -le "$cap" ] && [ "${free:-0}" -ge $((need+spare)) ]
 }
+ls -dtr blobs/* bundles/* 2>/dev/null | {
 fits || while IFS= read -r name
 do
 for k do [ "$k" != "$name" ] || continue 2; done
 case $name in blobs/*|bundles/*) rm -rf -- "$name" "bundles/.${name#*/}";; esac
 fits && break
-done <<E
-$(ls -dtr blobs/* bundles/* 2>/dev/null)
-E
+done
 echo "room ${free:-0} $kept"
+}
 command -v tar >/dev/null && echo tar
 ls -t bundles | sed -n 's/^/bundle /;1,8p'
 fi

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from agents.base import CAP_BYTES
+from agents.room import CAP_BYTES
 from engine.contract.errors import ConfigError, UsageError
 from farm.config import Strict, load, nearest
 from farm.health import Health

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agents.deployment import Blob, BundleFiles
+from agents.posix import PosixAgent
 
 
 def blob_of(folder: Path, data: bytes, executable: bool = False) -> Blob:
@@ -25,3 +26,10 @@ def there(tmp_path: Path, bundle: BundleFiles) -> dict[str, bytes]:
     """The bundle as it lies in the device's folder ``tmp_path/device``."""
     root = tmp_path / "device/bundles" / bundle.digest
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def fill(agent: PosixAgent, folder: str) -> bool:
+    """Write to a file below ``folder`` until the device's disk is full; whether it is."""
+    text = 'cd -- "$1" && mkdir -p -- "$2" && cat /dev/zero >"$2/filler"'
+    done = agent.run_script(text, agent.home, folder, seconds=60)
+    return done.exit_code != 0 and b"o space left" in done.stderr

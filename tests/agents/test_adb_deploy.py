@@ -15,10 +15,10 @@ from agents.adb import AdbAgent
 from agents.adbshell import PLAIN_SERVICES
 from agents.deployment import Blob, BundleFiles
 from engine.contract.errors import StorageFull, TransferError
-from tests.agents.adbd import AdbDevice
+from tests.agents.adbd import AdbDevice, running_adbd
 from tests.agents.adblines import agent_of
 from tests.agents.adbunit import Units
-from tests.agents.bundles import blob_of
+from tests.agents.bundles import blob_of, fill
 from tests.agents.relay import counting_relay
 
 pytestmark = pytest.mark.adb
@@ -30,6 +30,14 @@ KIB = 1024
 def device(units: Units, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AdbDevice:
     monkeypatch.setattr(deployment, "cache_root", lambda: tmp_path / "cache")
     return units.unit("x86-64")
+
+
+@pytest.fixture(scope="module")
+def full(units: Units, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdbDevice]:
+    """A device with a small disk; ``units`` has the server."""
+    units.unit("x86-64")
+    with running_adbd(tmp_path_factory.mktemp("full") / "unit", data_mb=100, name="full") as device:
+        yield device
 
 
 def build_of(folder: Path, small: int, changed: bytes = b"") -> BundleFiles:
@@ -138,3 +146,16 @@ def test_a_script_that_fails_while_files_travel_leaves_nothing_of_them(
         with pytest.raises(TransferError, match="cannot be unpacked"):
             agent.deploy(models, lambda: None, build)
         assert list((device.root / "data/local/tmp/lockstep/jobs").iterdir()) == []
+
+
+@pytest.mark.parametrize("shell", ["v2", "exec", "pty"])
+@pytest.mark.parametrize("what", ["jobs/1.deploy-1.sent/blobs", "blobs"])
+def test_a_disk_that_we_filled_to_the_last_byte_locks_nobody_out(
+    full: AdbDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str, what: str
+) -> None:
+    monkeypatch.setitem(PLAIN_SERVICES, "pty", "shell,pty")
+    with AdbAgent("phone", "x86-64", serials=(full.serial,), token=1) as agent:
+        assert fill(agent, what)
+    with AdbAgent("phone", "x86-64", serials=(full.serial,), token=2, shell=shell) as agent:
+        agent.preflight()
+        agent.deploy([blob_of(tmp_path, os.urandom(700_000))], lambda: None)

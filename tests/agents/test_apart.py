@@ -13,9 +13,10 @@ import pytest
 
 from agents import deployment, posix
 from agents.apart import Apart, Trip, by_size
-from agents.base import RESERVE_BYTES, Completed
+from agents.base import Completed
 from agents.deployment import Order
 from agents.posixstock import PLACE_APART
+from agents.room import RESERVE_BYTES
 from engine.contract.errors import TransferError
 from tests.agents.bundles import blob_of, bundle_of, there
 from tests.agents.shellagent import ShellAgent, shell_agent

@@ -14,8 +14,10 @@ import pytest
 from agents import deployment, sshlink
 from agents.deployment import Blob, BundleFiles
 from agents.ssh import REQUEST_BYTES, SshAgent
+from tests.agents.bundles import fill
 from tests.agents.relay import Relay, counting_relay
 from tests.agents.sshd import Sshd, running_sshd
+from tests.agents.sshdevice import address_of, running_ssh_device
 
 pytestmark = pytest.mark.ssh
 KIB = 1024
@@ -125,3 +127,13 @@ def test_a_large_upload_goes_in_pieces_near_the_best_size_and_is_hashed_on_the_d
     (kept,) = (tmp_path / "device/blobs").iterdir()
     assert hashlib.sha256(kept.read_bytes()).hexdigest() == kept.name == hashlib.sha256(data).hexdigest()
     assert hashlib.sha256((tmp_path / "device/jobs/model").read_bytes()).hexdigest() == kept.name
+
+
+@pytest.mark.parametrize("what", ["jobs/1.deploy-1", "blobs"])
+def test_a_disk_that_we_filled_to_the_last_byte_locks_nobody_out(tmp_path: Path, what: str) -> None:
+    with running_ssh_device(tmp_path / "board", data_mb=100) as board:
+        with SshAgent("board", "x86-64", address=address_of(board), folder="lockstep", token=1) as agent:
+            assert fill(agent, what)
+        with SshAgent("board", "x86-64", address=address_of(board), folder="lockstep", token=2) as agent:
+            agent.preflight()
+            agent.deploy([blob_of(tmp_path, b"model")], no_guard)

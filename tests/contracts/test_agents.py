@@ -297,6 +297,21 @@ def test_a_full_disk_is_told_as_such(agent: Agent, tmp_path: Path, monkeypatch: 
     assert agent.traffic.deployed == 0
 
 
+def test_a_device_that_we_filled_frees_itself(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent.token = 7
+    agent.deploy([blob_of(tmp_path, b"of another job")], no_guard)
+    agent.send_text("x", "jobs/6.deploy-1.sent/blobs/of-an-earlier-holder")
+    agent.send_text("x", "jobs/8.deploy-1/of-the-next-holder")
+    agent.preflight()
+    assert list((tmp_path / "device/blobs").iterdir()), "nothing goes while there is room"
+    for module in (base, host, posix):  # as if a terabyte had to stay free
+        monkeypatch.setattr(module, "RESERVE_BYTES", 2**40, raising=True)
+    with pytest.raises(StorageFull, match=r"\d+ MiB free where bundles live; 1048576 are needed"):
+        agent.preflight()
+    assert list((tmp_path / "device/blobs").iterdir()) == []
+    assert [path.name for path in (tmp_path / "device/jobs").iterdir()] == ["8.deploy-1"]
+
+
 def test_binary_files_arrive_byte_for_byte(agent: Agent, tmp_path: Path) -> None:
     data = b"\x0d\x0a\x0a\x0d" * 1000
     blob = blob_of(tmp_path, data)
