@@ -75,6 +75,7 @@ class Controller:
         self._publisher: Publisher | None = None
         self._broker_lost_at: float | None = None
         self._broker_retry_at = 0.0
+        self._unreached_at: float | None = None
         self._store_lost_at: float | None = None
         self._refused: dict[str, float] = {}
 
@@ -101,7 +102,8 @@ class Controller:
     def _drive(self, run_id: str, on_update: Callable[[RunUpdate], None]) -> None:
         self._priority = run_priority(self._store, run_id)  # an unknown run is an error, not a run without jobs
         table = JobTable(self._store, run_id)
-        hosts = HostWatch(self._store, run_id, self._queue if self._slots is None else None, self._host_wait)
+        own = self._queue if self._slots is None else None
+        hosts = HostWatch(self._store, run_id, own, self._host_wait, self._reached)
         drive = _Drive(run_id, table, hosts, ClockWatch(self._store.clock))
         while not self._survives_store(drive, on_update):
             time.sleep(POLL_SECONDS)
@@ -145,7 +147,7 @@ class Controller:
         touch_run(self._store, drive.run_id, self._queue)
         drive.doubt = reclaim(self._store, drive.run_id) or drive.doubt
         self._upkeep()
-        before, drive.notes = drive.notes, drive.hosts.look(drive.table.one_open_job_a_queue())
+        before, drive.notes = drive.notes, drive.hosts.look(drive.table.one_open_job_a_queue(), drive.table.sent())
         drive.changed = drive.table.verify(doubt=drive.doubt) or drive.notes != before or drive.changed
         drive.doubt = False
         drive.upkeep_at = time.monotonic() + UPKEEP_SECONDS
@@ -204,3 +206,17 @@ class Controller:
         except BrokerError:
             if now - self._broker_lost_at > BROKER_GIVE_UP_SECONDS:
                 raise
+
+    def _reached(self) -> bool:
+        """Whether the broker answers; ``BrokerError`` when it does not for two minutes."""
+        now = time.monotonic()
+        try:
+            self._broker.ensure()
+        except BrokerError as error:
+            log.warning("broker: %s", error.message)
+            self._unreached_at = self._unreached_at or now
+            if now - self._unreached_at > BROKER_GIVE_UP_SECONDS:
+                raise
+            return False
+        self._unreached_at = None
+        return True

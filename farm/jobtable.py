@@ -41,6 +41,10 @@ class JobTable:
         """For each queue that still has something to do one of its jobs."""
         return [next(iter(jobs.values())) for jobs in self._open.values() if jobs]
 
+    def sent(self) -> list[JobView]:
+        """The jobs that are sent to a queue or running."""
+        return [job for board in self.boards.values() for job in board.on_their_way()]
+
     def load(self) -> None:
         """Read everything."""
         self._jobs, self._open, self.boards = {}, defaultdict(dict), defaultdict(Board)
@@ -49,14 +53,11 @@ class JobTable:
 
     def refresh(self) -> bool:
         """Read what is on its way; True when something changed."""
-        return self.read(self._away())
+        return self.read(job.id for job in self.sent())
 
     def read(self, ids: Iterable[str]) -> bool:
         """Read these jobs again; True when something changed."""
         return self._take(jobs_with(self._store, ids))
-
-    def _away(self) -> list[str]:
-        return [job.id for board in self.boards.values() for job in board.on_their_way()]
 
     def _take(self, jobs: Iterable[JobView]) -> bool:
         """Take note of those that are not as we know them; True when there are some."""
@@ -74,7 +75,7 @@ class JobTable:
         In ``doubt`` everything anyway. True when something changed, or everything was read.
         """
         if not doubt:
-            counts, away = counted_with(self._store, self._run_id, self._away())
+            counts, away = counted_with(self._store, self._run_id, [job.id for job in self.sent()])
             changed = self._take(away)
             if counts == Counter(job.status for job in self._jobs.values()):
                 return changed

@@ -51,6 +51,7 @@ def make_app(url: str, queue: str = DEFAULT_QUEUE) -> Celery:
             "unacked_restore_interval": 1,
             "unacked_restore_throttle": 1,
             "socket_connect_timeout": 5,
+            "socket_timeout": 5,  # a broker that takes the connection and says nothing is away, too
             "queue_order_strategy": "priority",
             "priority_steps": sorted(Priority),  # 0 goes first, as in the job table
         },

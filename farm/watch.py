@@ -21,16 +21,14 @@ PING_SECONDS = 0.5
 
 
 class BrokerWatch:
-    """Pings the broker on a connection of its own. Calls ``leave`` once that broke and no job is running."""
+    """Pings the broker on a connection of its own. Calls ``leave`` once that broke and no job is running.
+
+    ``reached`` is set when the broker answered for the first time.
+    """
 
     def __init__(self, url: str, leave: Callable[[], None]) -> None:
-        self._client = redis.Redis.from_url(
-            for_redis(url),
-            single_connection_client=True,
-            retry=Retry(NoBackoff(), 0),  # a connection that heals itself would hide that the server was away
-            socket_connect_timeout=5,
-            socket_timeout=30,
-        )
+        self.reached = threading.Event()
+        self._url = url
         self._leave = leave
         self._busy = threading.Lock()
 
@@ -44,14 +42,24 @@ class BrokerWatch:
             run()
 
     def _watch(self) -> None:
-        seen = False
+        client: redis.Redis | None = None
         while True:
             try:
-                self._client.ping()
-                seen = True
+                client = client or self._connected()
+                client.ping()
+                self.reached.set()
             except (redis.RedisError, OSError):
-                if seen:
+                if self.reached.is_set():
                     break
             time.sleep(PING_SECONDS)
         with self._busy:
             self._leave()
+
+    def _connected(self) -> redis.Redis:
+        return redis.Redis.from_url(
+            for_redis(self._url),
+            single_connection_client=True,
+            retry=Retry(NoBackoff(), 0),  # a connection that heals itself would hide that the server was away
+            socket_connect_timeout=5,
+            socket_timeout=30,
+        )

@@ -155,7 +155,7 @@ class LeaseRow(Base):
 
 
 class WorkerRow(Base):
-    """A worker host that serves a queue: who, with how many slots, and when it was last seen."""
+    """A worker host that serves a queue: who, how many slots take messages, and when it was last seen."""
 
     __tablename__ = "workers"
 

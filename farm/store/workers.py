@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
 
 from engine.contract.errors import UsageError
+from farm.jobs import JobStatus
 from farm.store.database import Store
 from farm.store.jobs import whoami
-from farm.store.models import WorkerRow
+from farm.store.models import JobRow, RunRow, WorkerRow
 
 BEAT_SECONDS = 3.0
 STALE_SECONDS = 15.0
@@ -19,7 +20,10 @@ STALE_SECONDS = 15.0
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerView:
-    """One worker host. ``name`` is ``PID@HOSTNAME``; times are UTC seconds since 1970."""
+    """One worker host. ``name`` is ``PID@HOSTNAME``; times are UTC seconds since 1970.
+
+    ``slots``: how many of its slots take messages now. Without the broker that is none.
+    """
 
     name: str
     queue: str
@@ -29,30 +33,41 @@ class WorkerView:
     seen: float
 
 
-def join(store: Store, name: str, queue: str, slots: int, *, alone: bool) -> None:
-    """Say that ``name`` serves ``queue`` from now on; forget those of that queue that died.
+def join(store: Store, name: str, queue: str, *, alone: bool) -> None:
+    """Say that ``name`` is there for ``queue``, with no slot yet; forget those of that queue that died.
 
     ``alone``: the queue is a device host's, and a second server elsewhere would not have its devices:
     ``UsageError`` when one is there.
     """
     now = store.clock()
     with store.write() as session:
-        gone = WorkerRow.seen <= now - STALE_SECONDS
-        session.execute(delete(WorkerRow).where(WorkerRow.queue == queue, (WorkerRow.name == name) | gone))
-        other = session.scalars(select(WorkerRow).where(WorkerRow.queue == queue)).first() if alone else None
-        if other is not None:
-            raise UsageError(
-                f"{queue} is served already, by {other.name}",
-                hint=f"give this host a name of its own, or end the other; one that died is forgotten after "
-                f"{STALE_SECONDS:.0f} s",
-            )
-        session.add(WorkerRow(name=name, queue=queue, slots=slots, owner=whoami(), started=now, seen=now))
+        session.execute(delete(WorkerRow).where(WorkerRow.name == name))
+        _enter(session, name, queue, 0, now, alone=alone)
 
 
-def beat(store: Store, name: str) -> None:
-    """Still here."""
+def beat(store: Store, name: str, queue: str, slots: int, *, alone: bool) -> None:
+    """Still there, and so many slots take messages.
+
+    Who was away for long may have been forgotten, and joins again: ``UsageError`` as above.
+    """
+    now = store.clock()
     with store.write() as session:
-        session.execute(update(WorkerRow).where(WorkerRow.name == name).values(seen=store.clock()))
+        mine = update(WorkerRow).where(WorkerRow.name == name).values(seen=now, slots=slots)
+        if not session.execute(mine.returning(WorkerRow.name)).first():
+            _enter(session, name, queue, slots, now, alone=alone)
+
+
+def _enter(session: Session, name: str, queue: str, slots: int, now: float, *, alone: bool) -> None:
+    gone = WorkerRow.seen <= now - STALE_SECONDS
+    session.execute(delete(WorkerRow).where(WorkerRow.queue == queue, gone))
+    other = session.scalars(select(WorkerRow).where(WorkerRow.queue == queue)).first() if alone else None
+    if other is not None:
+        raise UsageError(
+            f"{queue} is served already, by {other.name}",
+            hint=f"give this host a name of its own, or end the other; one that died is forgotten after "
+            f"{STALE_SECONDS:.0f} s",
+        )
+    session.add(WorkerRow(name=name, queue=queue, slots=slots, owner=whoami(), started=now, seen=now))
 
 
 def leave(store: Store, name: str) -> None:
@@ -79,6 +94,10 @@ def present(store: Store) -> tuple[WorkerView, ...]:
         )
 
 
-def unserved(store: Store, queues: Collection[str]) -> set[str]:
-    """Those of ``queues`` that no worker host serves now."""
-    return set(queues) - {worker.queue for worker in present(store)}
+def busy(store: Store, queue: str) -> bool:
+    """Whether a job that came through ``queue`` runs now, of whatever run."""
+    through = (JobRow.queue == queue) | ((JobRow.queue == "") & (RunRow.driver == queue))
+    running = (RunRow.status == "running") & (JobRow.status == JobStatus.RUNNING)
+    with store.read() as session:
+        query = select(JobRow.id).join(RunRow, RunRow.id == JobRow.run_id).where(running, through).limit(1)
+        return session.execute(query).first() is not None
