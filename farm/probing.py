@@ -48,17 +48,28 @@ def preflight(device: Device, token: int) -> None:
 
 
 def probe_all(
-    store: Store, devices: Sequence[Device], health: Health, who: str, check: Check = preflight
+    store: Store,
+    devices: Sequence[Device],
+    health: Health,
+    who: str,
+    check: Check = preflight,
+    *,
+    at: str | None = None,
 ) -> list[Probe]:
-    """Probe devices, several at a time; the answers are in their order."""
+    """Probe devices, several at a time; the answers are in their order. ``at`` as in ``probe``."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="probe") as pool:
-        return list(pool.map(lambda device: probe(store, device, health, who, check), devices))
+        return list(pool.map(lambda device: probe(store, device, health, who, check, at=at), devices))
 
 
-def probe(store: Store, device: Device, health: Health, who: str, check: Check = preflight) -> Probe:
-    """Probe one device and keep what that shows of it."""
-    if device.at:
-        return Probe(device=device.name, passed=None, words=f"reached by host {device.at} only", hint="probe it there")
+def probe(
+    store: Store, device: Device, health: Health, who: str, check: Check = preflight, *, at: str | None = None
+) -> Probe:
+    """Probe one device and keep what that shows of it. ``at`` is the device host that this machine is, if any."""
+    if device.at != at:
+        where = f"host {device.at}" if device.at else "the machine without a name"
+        option = f" --at {device.at}" if device.at else ""
+        hint = f"`lockstep devices --probe{option}` there"
+        return Probe(device=device.name, passed=None, words=f"reached by {where} only", hint=hint)
     with store.write() as session:
         lease = leases.acquire(session, device.name, f"probe by {who}", LEASE_SECONDS, store.clock())
     if lease is None:

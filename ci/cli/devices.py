@@ -41,39 +41,48 @@ class Duration(click.ParamType[float]):
     "--devices", "devices_file", type=click.Path(path_type=Path), default=Path("devices.yaml"), show_default=True
 )
 @click.option("--probe", is_flag=True, help="Connect to each device and prove that programs run there.")
+@click.option("--at", "host", metavar="NAME", help="With --probe: this machine is host NAME; probe its devices.")
 @click.pass_context
-def command(context: click.Context, devices_file: Path, probe: bool) -> int:
+def command(context: click.Context, devices_file: Path, probe: bool, host: str | None) -> int:
     """List devices: state, who set it and why, who has each and what runs there.
 
     A device that failed is left alone for a while; one that failed too often
     is quarantined; both come back when a probe passes. --probe tries at once.
-    Leaves with 3 when a probed device fails.
+    Leaves with 3 when a probed device fails. A device with `at: NAME` is
+    probed on that host, beside `lockstep worker --name NAME`.
 
     \b
     Examples:
       lockstep devices                      the fleet
       lockstep devices --probe              prove each of them now
+      lockstep devices --probe --at lab1    those of lab1, on lab1
       lockstep devices show pi-4-left       what happened to one
       lockstep devices hold pi-4-left --for 2h --reason "new heat sink"
       lockstep devices release pi-4-left    it is fine again
     """
     fleet = load_fleet(devices_file)
     context.obj = fleet
+    if host is not None and not probe:
+        raise UsageError("--at goes with --probe", hint=f"on that host: lockstep devices --probe --at {host}")
     if context.invoked_subcommand is not None:
         if probe:
             raise UsageError("--probe goes with the list", hint="lockstep devices --probe")
         return 0
     with Store() as store:
-        code = _probe(store, fleet) if probe else 0
+        code = _probe(store, fleet, host) if probe else 0
         click.echo(fleet_table(fleet, Life.read(store)))
     return code
 
 
-def _probe(store: Store, fleet: Fleet) -> int:
+def _probe(store: Store, fleet: Fleet, host: str | None) -> int:
     from farm.probing import probe_all  # noqa: PLC0415 - the links' imports are heavy; the list stays quick
 
+    devices = [device for device in fleet.devices if host in {None, device.at}]
+    if not devices:
+        known = ", ".join(sorted({device.at for device in fleet.devices if device.at})) or "none"
+        raise UsageError(f"no device has `at: {host}`", hint=f"hosts in this file: {known}")
     code = 0
-    for found in probe_all(store, fleet.devices, fleet.health, whoami()):
+    for found in probe_all(store, devices, fleet.health, whoami(), at=host):
         if found.passed:
             continue
         word = "not probed" if found.passed is None else "FAILED"

@@ -90,6 +90,31 @@ def test_a_probe_that_fails_says_what_to_do_and_leaves_with_3(fleet: Path) -> No
     assert "next: " in text
 
 
+def test_a_device_of_a_host_is_probed_there(fleet: Path) -> None:
+    document = json.loads(fleet.read_text())
+    document["devices"][0]["at"] = "lab1"
+    fleet.write_text(json.dumps(document))
+    with Store() as store, store.write() as session:
+        for name in ("left", "right"):
+            note_failure(session, name, GONE, store.clock(), Health())
+    code, text = run(fleet, "--probe", "--at", "lab1")
+    assert code == 0
+    assert "not probed" not in text
+    assert "offline → ready" in run(fleet, "show", "left")[1]
+    assert "right: offline" in run(fleet)[1], "not of this host: left alone"
+    code, text = run(fleet, "--probe")
+    assert code == 0
+    assert "left: not probed: reached by host lab1 only\n  next: `lockstep devices --probe --at lab1` there" in text
+    assert "offline → ready" in run(fleet, "show", "right")[1]
+
+
+def test_a_host_without_devices_is_a_mistake(fleet: Path) -> None:
+    with pytest.raises(UsageError, match=r"no device has `at: lab7`(.|\n)*hosts in this file: none"):
+        run(fleet, "--probe", "--at", "lab7")
+    with pytest.raises(UsageError, match=r"--at goes with --probe"):
+        run(fleet, "--at", "lab1")
+
+
 @pytest.mark.parametrize("time", ["2w", "0m", "-1h", "h", "1e3s", "9999999h", "367d"])
 def test_a_time_that_is_none_is_refused_with_examples(fleet: Path, time: str) -> None:
     with pytest.raises(Exception, match="is not a time: write 90s, 30m, 2h or 1d"):

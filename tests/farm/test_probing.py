@@ -78,8 +78,19 @@ def test_what_this_machine_lacks_is_not_held_against_the_device(store):
         raise MissingToolError("no qemu-arm", hint="install it")
 
     assert probe(store, device(), HEALTH, "ada", lacking).passed is None
-    assert probe(store, device(at="lab1"), HEALTH, "ada", gone).words == "reached by host lab1 only"
     assert state(store) is DeviceState.READY
+
+
+def test_a_device_is_probed_on_the_host_that_reaches_it(store):
+    found = probe(store, device(at="lab1"), HEALTH, "ada", gone)
+    assert (found.passed, found.words) == (None, "reached by host lab1 only")
+    assert found.hint == "`lockstep devices --probe --at lab1` there"
+    found = probe(store, device(), HEALTH, "ada", gone, at="lab1")
+    assert (found.passed, found.words) == (None, "reached by the machine without a name only")
+    assert found.hint == "`lockstep devices --probe` there"
+    assert state(store) is DeviceState.READY
+    assert probe(store, device(at="lab1"), HEALTH, "ada", gone, at="lab1").passed is False
+    assert probe_all(store, [device(at="lab1")], HEALTH, "ada", passes, at="lab1")[0].passed
 
 
 @pytest.mark.parametrize("error", [DeviceUnavailable("gone"), UsageError("a mistake"), KeyboardInterrupt()])
