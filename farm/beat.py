@@ -8,16 +8,16 @@
       - {name: weekend, at: "01:00", days: [sat], arguments: [--profile, bitexact]}
 
 Beat keeps in ``STATE/beat`` when each entry was last due: what a machine slept through is started when it is up again.
+What a crash of the machine cut off is gone on with then. Beat itself needs no broker.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import signal
-import socket
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -25,14 +25,19 @@ from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator, model_validator
 
-from engine.contract.errors import BrokerError
+from engine.contract.errors import BrokerError, InfraError
 from farm import tasks
 from farm.broker import choose_broker
 from farm.config import Strict, load
-from farm.watch import BrokerWatch
+from farm.driving import alone
+from farm.jobs import RunView
+from farm.store import Store
+from farm.store.runs import find_run, is_driven
+from farm.sweeps import interrupted
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 END_SECONDS = 30.0
+LOOK_SECONDS = 1.0
 log = logging.getLogger("lockstep.beat")
 
 
@@ -103,12 +108,21 @@ class Starter:
         elif self._child is not None and self._child.poll() is None:
             log.warning("sweep=%s is due, but the one before still runs: left out", name)
         else:
-            words = [*self._command, *self._arguments[name]]
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with (self._folder / f"sweep-{name}.log").open("ab") as output:
-                self._child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-            log.info("sweep=%s started as process %d", name, self._child.pid)
-            threading.Thread(target=self._tell, args=(name, self._child), daemon=True).start()
+            self._start(name, "--entry", name, *self._arguments[name])
+
+    def resume(self, sweep: RunView) -> None:
+        """Go on with a sweep that an entry began."""
+        log.info("sweep=%s of this night is unfinished: going on with %s", sweep.payload["entry"], sweep.id)
+        self._start(sweep.payload["entry"], "--resume", sweep.id)
+
+    def _start(self, name: str, *words: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self._folder / f"sweep-{name}.log").open("ab") as output:
+            self._child = subprocess.Popen(
+                [*self._command, *words], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        log.info("sweep=%s started as process %d", name, self._child.pid)
+        threading.Thread(target=self._tell, args=(name, self._child), daemon=True).start()
 
     def stop(self) -> None:
         """End a sweep that runs; it can be gone on with."""
@@ -131,30 +145,47 @@ def load_schedule(path: Path) -> Schedule:
 
 
 def run_beat(schedule: Schedule, command: Sequence[str], state: Path) -> None:
-    """Start sweeps when they are due, until SIGTERM or Ctrl-C; ``BrokerError`` when the broker goes away."""
+    """Go on with what this night left unfinished, then start sweeps when they are due, until SIGTERM or Ctrl-C.
+
+    A sweep that runs then is ended. ``ConfigError`` for a broker that cannot be, ``StoreError``.
+    """
+    check_broker(state)
     starter = Starter(schedule, command, state / "logs")
-    lost, over = threading.Event(), threading.Event()
+    with Store() as store:
+        sweep = interrupted_here(store, state, [entry.name for entry in schedule.sweeps])
+    if sweep is not None:
+        starter.resume(sweep)
+    try:
+        tasks.beat(schedule.moments(), schedule.timezone, state / "beat", starter)
+    finally:
+        starter.stop()
 
-    def leave() -> None:
-        if not over.is_set():  # a broker of our own ends with us
-            lost.set()
-            os.kill(os.getpid(), signal.SIGTERM)
 
-    with choose_broker(state) as broker:
-        BrokerWatch(broker.url, leave).start()
-        try:
-            tasks.beat(
-                broker.url,
-                f"lockstep-beat-{socket.gethostname()}",
-                schedule.moments(),
-                schedule.timezone,
-                state / "beat",
-                starter,
-            )
-        finally:
-            over.set()
-            starter.stop()
-    if lost.is_set():
-        raise BrokerError(
-            "the broker went away", hint="start `lockstep sweep --beat` again; systemd does: Restart=always"
-        )
+def check_broker(state: Path) -> None:
+    """Tell now, and not at night, what is wrong with the broker; one that is only away may be back by then."""
+    broker = choose_broker(state)
+    try:
+        if not broker.embedded:
+            broker.ensure()
+    except BrokerError as error:
+        log.warning("%s; a sweep that is due meanwhile does not run: %s", error.message, error.hint)
+
+
+def interrupted_here(store: Store, state: Path, entries: Sequence[str]) -> RunView | None:
+    """The unfinished sweep of this night that one of ``entries`` began, once it is certain that nothing drives it."""
+    sweep = interrupted(store, entries)
+    if sweep is None:
+        return None
+    try:
+        with alone(state) as place:
+            known_dead = sweep.driver == place
+    except InfraError as error:
+        log.warning("sweep=%s is unfinished, but %s: left alone", sweep.id, error.message)
+        return None
+    while not known_dead and is_driven(sweep, store.clock()):
+        time.sleep(LOOK_SECONDS)
+        now = find_run(store, sweep.id)
+        if now.seen != sweep.seen:
+            log.warning("sweep=%s is unfinished, but driven from elsewhere: left alone", sweep.id)
+            return None
+    return sweep

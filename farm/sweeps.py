@@ -7,7 +7,7 @@ answer in any run of the sweep is taken over and not run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from farm.store import Store, attempts_of
 from farm.store.database import take_turns
 from farm.store.jobs import add_run, view
 from farm.store.models import JobRow, RunRow
-from farm.store.runs import check_cancelled, find_run, is_driven
+from farm.store.runs import check_cancelled, find_run, is_driven, list_runs
 from farm.store.transitions import abandon_sweep
 
 KIND = "sweep"
@@ -29,11 +29,19 @@ SAME_NIGHT_SECONDS = 12 * 3600.0
 """How old an unfinished sweep may be that is gone on with when the same one is started again."""
 
 
-def begin(store: Store, driver: str, command: str, request: Mapping[str, Any], *, fresh: bool = False) -> RunView:
+def begin(
+    store: Store,
+    driver: str,
+    command: str,
+    request: Mapping[str, Any],
+    *,
+    fresh: bool = False,
+    entry: str | None = None,
+) -> RunView:
     """Drive what was asked: the unfinished sweep of this night, or a new one (with ``fresh`` always).
 
-    ``driver`` is the place of ``alone``; ``request`` is JSON with ``suites`` and ``engines``. ``InfraError`` while
-    another place drives the same sweep.
+    ``driver`` is the place of ``alone``; ``request`` is JSON with ``suites`` and ``engines``; ``entry`` names what of
+    ``sweeps.yaml`` asked. ``InfraError`` while another place drives the same sweep.
     """
     with store.write() as session:
         take_turns(session)  # two hosts whose clocks strike at once begin one sweep
@@ -41,8 +49,9 @@ def begin(store: Store, driver: str, command: str, request: Mapping[str, Any], *
         row = None if fresh else _same_night(session, request, now)
         if row is not None:
             take(row, driver, now)
+            row.payload = {**row.payload, "entry": entry or row.payload.get("entry")}
         else:
-            row = _new(session, driver, command, request, now)
+            row = _new(session, driver, command, {"request": dict(request), "entry": entry}, now)
         sweep = row.id
     abandon_sweep(store, sweep)
     return find_run(store, sweep)
@@ -60,15 +69,15 @@ def _same_night(session: Session, request: Mapping[str, Any], now: float) -> Run
     return next((row for row in fit if row.created >= now - SAME_NIGHT_SECONDS), None)
 
 
-def _new(session: Session, driver: str, command: str, request: Mapping[str, Any], now: float) -> RunRow:
+def _new(session: Session, driver: str, command: str, payload: Mapping[str, Any], now: float) -> RunRow:
     for old in _open(session):  # of nights long past nobody goes on by himself; by its id one still can
         if old.created < now - SAME_NIGHT_SECONDS and not is_driven(old, now):
             old.status, old.driver = "abandoned", ""
     spec = RunSpec(
-        suite=",".join(request["suites"])[:255],
-        engine=",".join(request["engines"])[:255],
+        suite=",".join(payload["request"]["suites"])[:255],
+        engine=",".join(payload["request"]["engines"])[:255],
         command=command,
-        payload={"request": dict(request)},
+        payload=payload,
         kind=KIND,
         priority=Priority.NIGHTLY,
     )
@@ -77,6 +86,13 @@ def _new(session: Session, driver: str, command: str, request: Mapping[str, Any]
     row.status = "open"
     row.driver = driver
     return row
+
+
+def interrupted(store: Store, entries: Collection[str]) -> RunView | None:
+    """The newest unfinished sweep of this night that one of ``entries`` began."""
+    since = store.clock() - SAME_NIGHT_SECONDS
+    night = (run for run in list_runs(store, living=True) if run.status == "open" and run.created >= since)
+    return next((run for run in night if run.payload.get("entry") in entries), None)
 
 
 def resume(store: Store, driver: str, name: str | None) -> RunView:

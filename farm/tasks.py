@@ -1,4 +1,4 @@
-"""The Celery door: application, the one task, sending and serving. Sole importer of celery and kombu.
+"""The Celery door: application, the one task, sending and serving, and the beat. Sole importer of celery and kombu.
 
 A message carries the id of a job and nothing else, as JSON; there is no result backend, because the job table is
 the truth and is polled. Messages may come twice or never: claiming a job is a transaction, and the controller
@@ -8,6 +8,7 @@ sends again what was not claimed.
 from __future__ import annotations
 
 import logging
+import signal
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from celery import Celery, signals
-from celery.beat import EmbeddedService
+from celery.beat import PersistentScheduler, Service
 from celery.schedules import crontab, schedule
 from kombu.exceptions import OperationalError
 
@@ -26,9 +27,9 @@ from farm.secrets import redact
 
 TASK = "lockstep.run_job"
 SWEEP_TASK = "lockstep.sweep"
-BEAT_EXPIRES_SECONDS = 600
 DEFAULT_QUEUE = "lockstep"
 VISIBILITY_SECONDS = 60
+log = logging.getLogger("lockstep.beat")
 
 
 def make_app(url: str, queue: str = DEFAULT_QUEUE) -> Celery:
@@ -158,38 +159,38 @@ class Moment:
         return crontab(minute=self.minute, hour=self.hour, day_of_week=",".join(self.days) or "*", app=app)
 
 
-def beat(
-    url: str, queue: str, moments: Mapping[str, Moment], timezone: str, folder: Path, start: Callable[[str], None]
-) -> None:
+class _Caller(PersistentScheduler):  # type: ignore[misc]
+    """Calls what is due in this process. A broker that is away when the clock strikes loses no night."""
+
+    start: Callable[[str], None]
+    producer = None
+
+    def apply_entry(self, entry: Any, producer: object = None) -> None:  # noqa: ARG002 - celery's signature
+        try:
+            self.start(entry.name)
+        except OSError:
+            log.exception("sweep=%s did not start", entry.name)
+        self.sync()  # after the start: begun twice a sweep goes on, not begun at all a night is lost
+
+
+def beat(moments: Mapping[str, Moment], timezone: str, folder: Path, start: Callable[[str], None]) -> None:
     """Call ``start`` with the name of each moment that is due, until SIGTERM or Ctrl-C; ``start`` must not wait.
 
-    When each was last due is kept in ``folder``: a moment that was missed is due at once. Messages carry the name
-    only, and one that nobody took for ten minutes is dropped.
+    When each was last due is kept in ``folder``: a moment that was missed is due at once.
     """
-    app = make_app(url, queue)
+    app = Celery("lockstep", set_as_current=False)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     app.conf.update(
         timezone=timezone,
+        result_expires=None,  # else beat adds a task of its own that cleans up results
         beat_schedule={
-            name: {
-                "task": SWEEP_TASK,
-                "schedule": moment.celery(app),
-                "args": [name],
-                "options": {"queue": queue, "expires": BEAT_EXPIRES_SECONDS},
-            }
+            name: {"task": SWEEP_TASK, "schedule": moment.celery(app), "args": [name]}
             for name, moment in moments.items()
         },
     )
-
-    @app.task(name=SWEEP_TASK)  # type: ignore[untyped-decorator]
-    def sweep(name: str) -> None:
-        start(name)
-
-    clock = EmbeddedService(app, thread=True, max_interval=1, schedule_filename=str(folder / "schedule"))
-    clock.daemon = True
+    caller = type("Caller", (_Caller,), {"start": staticmethod(start)})
+    clock = Service(app, max_interval=1, schedule_filename=str(folder / "schedule"), scheduler_cls=caller)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: clock.stop())
     clock.start()
-    try:
-        _worker(app, queue, f"beat@{queue}").start()
-    finally:
-        clock.stop()
-        clock.join()

@@ -21,7 +21,7 @@ from farm.session import FarmSession
 from farm.store import Store
 from farm.sweeps import begin, resume
 
-_SELECTING = ("suites", "engines", "devices_file", "devices", "chips", "tiers", "profile", "fresh")
+_SELECTING = ("suites", "engines", "devices_file", "devices", "chips", "tiers", "profile", "fresh", "entry")
 
 
 @click.command("sweep", epilog="Exit codes as of gate: 0 pass, 1 fail, 2 usage or configuration, 3 not all was tested.")
@@ -51,6 +51,7 @@ _SELECTING = ("suites", "engines", "devices_file", "devices", "chips", "tiers", 
     metavar="[FILE]",
     help="Stay, and start sweeps when FILE says (default: sweeps.yaml).",
 )
+@click.option("--entry", hidden=True, help="The entry of sweeps.yaml that starts it.")
 @click.option("--quiet", is_flag=True, help="Only the verdict.")
 @click.pass_context
 def command(
@@ -120,6 +121,7 @@ def _begin(
     tiers: tuple[str, ...],
     profile: str | None,
     fresh: bool,
+    entry: str | None,
 ) -> RunView:
     """The sweep that was asked: a new one, or the unfinished one of this night."""
     from ci.sweep import SweepRequest, check_selection, everything  # noqa: PLC0415 - slow to import
@@ -128,4 +130,4 @@ def _begin(
     request = SweepRequest(suites, engines, str(devices_file.absolute()), devices, chips, tiers, profile)
     check_selection(request)
     words = redact("lockstep " + " ".join(sys.argv[1:]))
-    return begin(store, place, words, request.document(), fresh=fresh)
+    return begin(store, place, words, request.document(), fresh=fresh, entry=entry)

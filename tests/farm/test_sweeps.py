@@ -17,7 +17,7 @@ from farm.store import Store, create_run, jobs_of, run_status
 from farm.store.jobs import RUN_STALE_SECONDS, finish_run, touch_run
 from farm.store.runs import cancel_run, find_run, list_runs
 from farm.store.transitions import claim, fail, finish, recover
-from farm.sweeps import SAME_NIGHT_SECONDS, SweepRuns, begin, end, resume
+from farm.sweeps import SAME_NIGHT_SECONDS, SweepRuns, begin, end, interrupted, resume
 
 HERE, THERE = "lab1/a", "lab2/b"
 REQUEST = {"suites": ["smoke"], "engines": ["refrt"]}
@@ -202,6 +202,20 @@ def test_without_a_name_the_newest_sweep_that_nobody_drives_is_gone_on_with(stor
         resume(store, "lab4/d", None)
 
 
+def test_only_what_the_clock_began_this_night_goes_on_by_itself(store, clock):
+    nightly = begin(store, HERE, "c", REQUEST, entry="nightly")
+    begin(store, HERE, "c", REQUEST | {"engines": ["by hand"]})
+    begin(store, HERE, "c", REQUEST | {"engines": ["other"]}, entry="gone from the schedule")
+    assert interrupted(store, ["nightly", "weekend"]).id == nightly.id
+    assert interrupted(store, ["weekend"]) is None
+    clock.now += SAME_NIGHT_SECONDS + 1
+    assert interrupted(store, ["nightly"]) is None
+    again = begin(store, HERE, "c", REQUEST, entry="nightly")
+    assert interrupted(store, ["nightly"]).id == again.id
+    end(store, again)
+    assert interrupted(store, ["nightly"]) is None
+
+
 def test_hosts_whose_clocks_strike_at_once_begin_one_sweep(store_url):
     stores = [Store(store_url).open() for _ in range(4)]
     barrier = threading.Barrier(len(stores))
@@ -224,15 +238,18 @@ def test_hosts_whose_clocks_strike_at_once_begin_one_sweep(store_url):
 
 
 @pytest.mark.services
-def test_a_second_host_leaves_a_real_sweep_to_the_first(farm, until, store_url, monkeypatch, tmp_path):
+def test_a_second_host_leaves_a_real_sweep_to_the_first(store_url, farm, until, monkeypatch, tmp_path):
     monkeypatch.setenv("LOCKSTEP_STORE_URL", store_url)
+    hold = farm.log.with_name(farm.log.name + ".hold")
+    hold.touch()
     first = sweeping(farm)
     sweep = first.stdout.readline().strip()
-    until(lambda: done(sweep))
+    until(farm.executed)
     monkeypatch.setenv("LOCKSTEP_STATE", str(tmp_path / "other"))
     second = sweeping(farm, sweep)
     assert second.wait() == 1
     assert f"sweep {sweep} is driven from" in second.stderr.read()
+    hold.unlink()
     assert first.wait() == 0, first.stderr.read()
     assert sorted(done(sweep)) == sorted(f"c{i} on d{i % 3}" for i in range(12)), "each content once"
     with Store() as store:
@@ -259,8 +276,8 @@ def test_a_sweep_that_was_killed_again_and_again_does_each_job_once(farm, until)
         assert find_run(store, sweep).status == "done"
 
 
-def sweeping(farm, *known):
-    words = [sys.executable, PROGRAM, str(farm.log), "12", "3", "0.3", *known]
+def sweeping(farm, known=None):
+    words = [sys.executable, PROGRAM, str(farm.log), "12", "3", "0.3", *(["--resume", known] if known else [])]
     farm.commands.append(subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     return farm.commands[-1]
 

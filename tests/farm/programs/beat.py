@@ -8,5 +8,5 @@ from pathlib import Path
 from farm.beat import Entry, Schedule, run_beat
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")
-schedule = Schedule(sweeps=(Entry(name="often", every=int(sys.argv[1]), arguments=("hello",)),))
+schedule = Schedule(sweeps=(Entry(name="often", every=int(sys.argv[1])),))
 run_beat(schedule, sys.argv[2:], Path(os.environ["LOCKSTEP_STATE"]))

@@ -1,6 +1,7 @@
 """Executors for the tests of the farm; workers import them by name through PYTHONPATH.
 
-``spec``: ``log`` (file that gets one JSON line at each start and end), ``seconds``, ``once`` (marker file).
+``spec``: ``log`` (file that gets one JSON line at each start and end), ``seconds``, ``once`` (marker file), ``hold``
+(while that file is there no job ends).
 """
 
 import json
@@ -35,7 +36,7 @@ def record(spec, guard):
     child = subprocess.Popen(["sleep", "600"])
     try:
         end = time.monotonic() + spec.get("seconds", 0.05)
-        while time.monotonic() < end:
+        while time.monotonic() < end or ("hold" in spec and Path(spec["hold"]).exists()):
             guard()
             time.sleep(0.01)
     finally:
