@@ -98,7 +98,12 @@ class BlobStore:
         if self.remote is None:
             return False
         remote = self.remote
-        with tempfile.TemporaryDirectory(prefix="lockstep-blob-") as folder:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            scratch = tempfile.TemporaryDirectory(prefix=".new-", dir=self.root)
+        except OSError as error:
+            raise _in_words(error, self.root) from error
+        with scratch as folder:
             incoming = Path(folder) / sha256
             if not remote.get(sha256, incoming):
                 return False

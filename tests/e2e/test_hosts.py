@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 
 from ci.cli.main import cli
 from tests.e2e.bench import HOST, REPOSITORY, Bench
+from tests.e2e.two_hosts import units
 
 pytestmark = [
     pytest.mark.e2e,
@@ -99,13 +98,8 @@ def test_a_broker_that_fails_is_told_without_its_password(bench: Bench, tmp_path
 
 
 def test_the_units_of_the_page_are_well_formed_and_start_commands_that_exist() -> None:
-    page = (REPOSITORY / "docs" / "hosts.md").read_text()
-    units = re.findall(r"^```ini\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
     started = []
-    for text in units:
-        unit = configparser.ConfigParser(interpolation=None)
-        unit.optionxform = str  # type: ignore[assignment,method-assign]
-        unit.read_string(text)
+    for unit in units():
         assert "Description" in unit["Unit"]
         started += [unit["Service"]["ExecStart"].split()] if "Service" in unit else []
     assert [words[1] for words in started] == ["worker", "sweep"]

@@ -1,14 +1,16 @@
 """Two device hosts, broker and store on three sides of a network: run inside a network namespace of its own.
 
 ``unshare --net … python -m tests.e2e.two_hosts FOLDER`` builds it, runs one gate over it and leaves ``found.json``.
-Each worker has its own network namespace, and a mount namespace in which the cache of the gate is empty: all that it
-shares with the gate are broker, store and blobs.
+Each worker has its own network namespace, and a mount namespace in which the cache of the gate is empty and only that
+can be written which its systemd unit in ``docs/hosts.md`` allows: it shares with the gate broker, store and blobs.
 """
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,12 +40,37 @@ def ip(*words: str, inside: int | None = None) -> None:
     subprocess.run([*prefix, "ip", *words], check=True)
 
 
+def units() -> list[configparser.ConfigParser]:
+    """The systemd units of the page."""
+    found = []
+    page = (REPOSITORY / "docs" / "hosts.md").read_text()
+    for text in re.findall(r"^```ini\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL):
+        unit = configparser.ConfigParser(interpolation=None)
+        unit.optionxform = str  # type: ignore[assignment,method-assign]
+        unit.read_string(text)
+        found.append(unit)
+    return found
+
+
 @contextmanager
-def namespace(number: int, empty: Path) -> Iterator[int]:
-    """A device host: a process that holds its namespaces, wired to the hub, with ``empty`` in place of the cache."""
-    hold = 'mount --bind "$1" "$2" && echo ready && exec cat'
-    command = ["unshare", "--net", "--mount", "sh", "-c", hold, "sh", str(empty), str(cache_root())]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+def namespace(number: int, place: Path, blobs: Path) -> Iterator[int]:
+    """A device host: a process that holds its namespaces, wired to the hub."""
+    service = units()[0]["Service"]
+    # State and cache of the service, and the mounted share with the blobs; the page has them under other paths
+    assert (service["StateDirectory"], service["CacheDirectory"]) == ("lockstep", "lockstep")
+    assert service["ReadWritePaths"] == "-/srv/lockstep/blobs"
+    for name in ("empty", "state", "cache"):
+        (place / name).mkdir(parents=True)
+    unit = {
+        **service,
+        "empty": str(place / "empty"),
+        "cache": str(cache_root()),
+        "writable": [str(place / "state"), str(place / "cache"), str(blobs)],
+        "needed": [str(REPOSITORY), str(place.parent)],
+    }
+    (place / "unit.json").write_text(json.dumps(unit))
+    command = ["unshare", "--net", "--mount", sys.executable, "-m", "tests.e2e.sandbox", str(place / "unit.json")]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "ready\n"
         ip("link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
@@ -61,11 +88,12 @@ def namespace(number: int, empty: Path) -> Iterator[int]:
 def worker(name: str, holder: int, folder: Path, shared: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """``lockstep worker --name NAME`` in the namespaces of ``holder``."""
     own = {"LOCKSTEP_CACHE": str(folder / "cache"), "LOCKSTEP_STATE": str(folder / "state")}
+    inherited = {variable: value for variable, value in os.environ.items() if variable != "TMPDIR"}
     command = ["nsenter", "--net", "--mount", "--target", str(holder)]
     command += [*LOCKSTEP, "worker", "--name", name, "--slots", "1"]
     with (folder / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            command, env=os.environ | shared | own, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            command, env=inherited | shared | own, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     try:
         yield process
@@ -114,11 +142,11 @@ def main(folder: Path) -> None:
             "LOCKSTEP_STORE_URL_FILE": write_secret(folder / "store-url", url),
             "LOCKSTEP_BLOBS_URL": (folder / "blobs").as_uri(),
         }
+        (folder / "blobs").mkdir()
         store = stack.enter_context(Store(url))
         for number, name in enumerate(NAMES, start=1):
             place = folder / name
-            (place / "empty").mkdir(parents=True)
-            holder = stack.enter_context(namespace(number, place / "empty"))
+            holder = stack.enter_context(namespace(number, place, folder / "blobs"))
             stack.enter_context(worker(name, holder, place, shared))
         end = time.monotonic() + 60
         while sum(worker.slots > 0 for worker in present(store)) < len(NAMES):

@@ -2,6 +2,7 @@ import os
 import pwd
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,17 @@ def test_what_one_host_puts_another_gets(tmp_path, shared):
     assert two.get(digest).read_bytes() == DATA
     assert two.has(digest)
     assert two.path(digest).parent.parent == tmp_path / "two"
+
+
+def test_what_is_fetched_needs_no_room_but_that_of_the_cache(tmp_path, shared, monkeypatch):
+    digest = host(tmp_path, "one", shared).put_bytes(DATA)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    two = host(tmp_path, "two", shared)
+    assert two.get(digest).read_bytes() == DATA
+    assert [path.name for path in two.root.rglob("*") if path.is_file()] == [digest]
+    (tmp_path / "three").touch()
+    with pytest.raises(StoreError, match=r"three: File exists(.|\n)*next: set LOCKSTEP_CACHE to a writable folder"):
+        host(tmp_path, "three", shared).get(digest)
 
 
 def test_a_file_is_shared_without_a_second_copy_here(tmp_path, shared):
