@@ -12,6 +12,7 @@ from ci.asked import read_asked
 from ci.builds import EngineSource, bundles, head_source
 from ci.confirm import Confirmation, Drive
 from ci.console import Console, Phases
+from ci.expectations import find_expectation
 from ci.judge import Judge
 from ci.options import GateOptions, NotTested, Selection
 from ci.plan import EngineUnderTest, Matrix, case_job, payload, plan, referee_device
@@ -53,6 +54,12 @@ class GatePlan:
         """All jobs of the plan."""
         return plan(self.matrix, self.head, self.base)
 
+    def check_expectations(self) -> None:
+        """``ConfigError`` when a reviewed expectation of this plan is broken: better before its jobs than after."""
+        for device, _ in self.matrix.devices:
+            for entry in self.matrix.cases:
+                find_expectation(self.options.root, device.chip_model, entry.case.id, self.head.source.manifest.name)
+
     def payload(self) -> dict[str, Any]:
         """What the farm must know beside the jobs."""
         return payload([device for device, _ in self.matrix.devices], self.health)
@@ -62,7 +69,7 @@ def run_gate(options: GateOptions, console: Console, farm: FarmSession) -> GateR
     """Run one gate; raises ``LockstepError`` for usage and configuration, returns a verdict for everything else."""
 
     planned = prepare_gate(options, console)
-
+    planned.check_expectations()
     confirming: list[str] = []
 
     def confirm(jobs: list[JobSpec]) -> RunSummary:

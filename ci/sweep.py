@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,15 +20,17 @@ from ci.options import GateOptions
 from ci.plan import payload as fleet_payload
 from ci.runfolder import GateRun
 from ci.sweeptable import cases_words
-from engine.contract.errors import LockstepError, UsageError
+from engine.contract.errors import ConfigError, InfraError, LockstepError, StoreError, UsageError
 from farm.config import nearest
 from farm.driving import check_driving
 from farm.engines import load_engine
 from farm.inventory import load_fleet
 from farm.jobs import JobSpec, Priority, RunSummary, RunView
+from farm.secrets import redact
 from farm.session import FarmSession
 from farm.suites import find_suite, load_suite
 from farm.sweeps import SweepRuns, end
+from reports import ReportError
 
 
 @dataclass(frozen=True)
@@ -185,10 +188,16 @@ def _prepare(
                 command=sweep.command,
             )
             try:
-                parts.append(Part(suite, engine, plan=prepare_gate(options, console)))
+                planned = prepare_gate(options, console)
             except LockstepError as error:  # one engine that does not build must not end the night
                 console.say(f"{engine} on {suite} cannot be tested: {error.message}")
                 parts.append(Part(suite, engine, error=error))
+                continue
+            parts.append(Part(suite, engine, plan=planned))
+            try:
+                planned.check_expectations()
+            except ConfigError as error:  # there is time to mend it while its jobs run
+                console.say(f"{engine} on {suite} cannot be judged unless this is mended before its end: {error}")
     return parts
 
 
@@ -206,8 +215,29 @@ def _conclude(part: Part, runs: SweepRuns, console: Console, slots: int, folder:
         return runs.summary(jobs)
 
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier end of the same sweep
-    written = conclude(part.plan, runs.summary(part.jobs()), drive, console, slots, folder)
+    try:
+        written = conclude(part.plan, runs.summary(part.jobs()), drive, console, slots, folder)
+    except Exception as error:  # what is wrong with one part must not take the report of the others
+        runs.check()
+        if isinstance(error, (InfraError, OSError)) and not isinstance(error, StoreError):
+            raise  # of the farm or of this host: the sweep stays unfinished. The store answered just now
+        console.say(f"{part.engine} on {part.suite} cannot be judged: {error}")
+        return {**entry, "status": "not judged", **_trouble(error, folder)}
     return {**entry, **_counts(written), "report": f"{part.name}/report/index.html"}
+
+
+def _trouble(error: Exception, folder: Path) -> dict[str, Any]:
+    """Why a part whose jobs have ended has no verdict, and what to do so that it gets one."""
+    if isinstance(error, (LockstepError, ReportError)):
+        code = error.exit_code if isinstance(error, LockstepError) else 3
+        reason, first = error.message, error.hint
+    else:
+        code, reason = 3, f"an unexpected fault inside lockstep: {type(error).__name__}: {error}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "fault.txt").write_text(redact("".join(traceback.format_exception(error))))
+        first = f"report what {folder / 'fault.txt'} says"
+    again = "`lockstep sweep --resume` with the id of this sweep judges it again and repeats no job"
+    return {"exit_code": code, "reason": redact(reason), "next_step": f"{first}; then {again}"}
 
 
 def _named(part: Part, job: JobSpec) -> JobSpec:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_STYLES = {"pass": "green", "fail": "bold red", "incomplete": "yellow", "not tested": "yellow"}
+_STYLES = {"pass": "green", "fail": "bold red", "incomplete": "yellow", "not tested": "yellow", "not judged": "yellow"}
 
 
 def sweep_table(document: dict[str, Any]) -> str:
@@ -24,9 +24,8 @@ def sweep_table(document: dict[str, Any]) -> str:
         console.print(table)
         for part in document["parts"]:
             if "reason" in part:
-                console.print(
-                    Text(f"not tested: {part['engine']} on {part['suite']}: {part['reason']}", style="yellow")
-                )
+                words = f"{part['status']}: {part['engine']} on {part['suite']}: {part['reason']}"
+                console.print(Text(words, style="yellow"))
                 if part["next_step"]:
                     console.print(Text(f"  next: {part['next_step']}"))
         over = f", {document['taken_over']} taken over from earlier runs" if document["taken_over"] else ""

@@ -9,10 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from ci.cli.sweep import command
-from ci.sweep import Part, SweepRequest, check_selection, everything, exit_code, together
+from ci.console import Console
+from ci.sweep import Part, SweepRequest, _conclude, check_selection, everything, exit_code, together
 from ci.sweeptable import sweep_table
-from engine.contract.errors import ConfigError, UsageError
+from engine.contract.errors import BrokerError, ConfigError, RunCancelled, StoreError, UsageError
 from farm.jobs import JobSpec
+from farm.store import Store
+from farm.sweeps import SweepRuns, begin
+from reports import ReportError
 
 REPOSITORY = Path(__file__).parents[2]
 REQUEST = SweepRequest(("smoke",), ("refrt", "ort-example"), str(REPOSITORY / "devices.yaml"), tiers=("low",))
@@ -76,6 +80,45 @@ def test_the_table_fits_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "not tested: [red] on s: it does not build" in text
     assert "1023 jobs, 7 taken over from earlier runs; exit code 2" in text
+
+
+@pytest.fixture
+def judging(tmp_path, monkeypatch):
+    """Judge one part of a real sweep, where something goes wrong; gives its entry in the report."""
+
+    def judge(error: Exception) -> dict[str, object]:
+        def fails(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr("ci.sweep.conclude", fails)
+        with Store(f"sqlite:///{tmp_path / 'lockstep.db'}") as store:
+            sweep = begin(store, "lab1/a", "c", {"suites": ["smoke"], "engines": ["e"]})
+            runs = SweepRuns(store, sweep, lambda _: pytest.fail("no job is missing"))
+            part = Planned("smoke", "e", plan=object())
+            return _conclude(part, runs, Console(), 1, tmp_path / "part")
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (ConfigError("x.yaml: no", hint="mend it"), 2, "x.yaml: no"),
+        (StoreError("blob 1234… is gone", hint="run it again"), 3, "blob 1234… is gone"),
+        (ReportError("too many rows", "fewer layers"), 3, "too many rows"),
+        (ValueError("odd"), 3, "an unexpected fault inside lockstep: ValueError: odd"),
+    ],
+)
+def test_what_is_wrong_with_one_part_is_told_in_its_place(judging, tmp_path, error, code, words) -> None:
+    entry = judging(error)
+    assert (entry["status"], entry["exit_code"], entry["reason"]) == ("not judged", code, words)
+    assert (tmp_path / "part" / "fault.txt").exists() == ("unexpected" in words)
+
+
+@pytest.mark.parametrize("error", [BrokerError("away"), RunCancelled("enough"), OSError("no room")])
+def test_what_is_wrong_with_the_farm_leaves_the_sweep_unfinished(judging, error) -> None:
+    with pytest.raises(type(error)):
+        judging(error)
 
 
 def test_arguments_of_the_night_are_checked_in_the_daytime(tmp_path, monkeypatch) -> None:
