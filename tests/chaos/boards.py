@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import struct
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -17,10 +18,28 @@ from farm.inventory import Link
 from tests.agents.adbd import AdbDevice, running_adbd
 from tests.agents.adblines import left_over, listener
 from tests.agents.sshd import Sshd
-from tests.chaos.killing import kill
+from tests.chaos.killing import kill, state_of
 from tests.chaos.relay import Relay
 from tests.chaos.smalldisk import SMALL_DISK_MB, on_a_small_disk
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
+
+
+def _hello() -> bytes:
+    """The first message of adb's protocol."""
+    banner = b"host::\0"
+    connect = int.from_bytes(b"CNXN", "little")
+    return struct.pack("<6I", connect, 1 << 24, 1 << 12, len(banner), sum(banner), connect ^ 0xFFFFFFFF) + banner
+
+
+HELLO = _hello()
+
+
+def answer_to(words: bytes, port: int) -> bytes:
+    """The first bytes that come back from a loopback port; none when the connection ends."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        connection.sendall(words)
+        return connection.recv(100)
+    return b""
 
 
 class Board(ABC):
@@ -52,12 +71,21 @@ class Board(ABC):
         """Pull the cable."""
 
     @abstractmethod
+    def passes(self) -> bool:
+        """Whether bytes come through the cable: asked for over it, and answered by the device."""
+
+    @abstractmethod
     def mend(self) -> None:
         """Plug it in again."""
 
     @abstractmethod
     def reboot(self) -> None:
         """End every process of the device, and start it again."""
+
+    @property
+    @abstractmethod
+    def rebooted(self) -> bool:
+        """Whether it was started again since the scenario began, as its own processes show."""
 
 
 @dataclass
@@ -98,12 +126,19 @@ class SshBoard(Board):
     def cut(self) -> None:
         self.relay.cut()
 
+    def passes(self) -> bool:
+        return answer_to(b"", self.relay.port).startswith(b"SSH-")
+
     def mend(self) -> None:
         self.relay.mend()
 
     def reboot(self) -> None:
         self.daemon.stop()
         self.daemon.start()
+
+    @property
+    def rebooted(self) -> bool:
+        return (self.daemon.folder / "sshd.log").read_text(errors="replace").count("Server listening on") > 1
 
 
 @contextmanager
@@ -127,6 +162,8 @@ class AdbBoard(Board):
     phone: AdbDevice
     state: Path
     chaos: str = "/data/emulation/chaos"
+    _init: int = 0
+    _server: int = 0
     _others: ExitStack = field(default_factory=ExitStack, repr=False)
 
     @property
@@ -147,18 +184,25 @@ class AdbBoard(Board):
     def cut(self) -> None:
         self.phone.cut()
 
+    def passes(self) -> bool:
+        return answer_to(HELLO, self.phone.port)[:4] in (b"AUTH", b"CNXN", b"STLS")
+
     def mend(self) -> None:
         self.phone.mend()
 
     def reboot(self) -> None:
         self.phone.reboot()
 
+    @property
+    def rebooted(self) -> bool:
+        return self.phone.status().init != self._init
+
     # -- the adb server between the farm and the device -------------------------------------------
 
     def start_server(self) -> None:
         """As the job before leaves it: running, and nobody uses it."""
-        with AdbServer(self.state / "adb"):
-            pass
+        with AdbServer(self.state / "adb") as server:
+            self._server = server.endpoint.pid
 
     def replace_server(self) -> None:
         """What an adb of another version does on a host: end the server that is not its own, and take its place."""
@@ -168,11 +212,18 @@ class AdbBoard(Board):
         kill(ours.pid)
         self._others.enter_context(older_server(ours))
 
+    @property
+    def server_ended(self) -> bool:
+        """Whether the server of the start is gone, and the farm has another one."""
+        now = read_endpoint(self.state / "adb")
+        return self._server != 0 and state_of(self._server) == "" and now is not None and now.pid != self._server
+
     # -- one device for many scenarios --------------------------------------------------------------
 
     def make_ready(self) -> None:
         """Nothing of the scenario before."""
         self.phone.mend()
+        self._init = self.phone.status().init
         for path in self.disk.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         shutil.rmtree(self.meeting, ignore_errors=True)

@@ -10,8 +10,7 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
-from agents.deployment import Parcel
+from agents import apart, deployment
+from agents.deployment import Blob
 from farm import attempt, execution
 from farm.runnercall import RunnerCall
 from farm.store import job as job_of
@@ -127,7 +127,9 @@ def _fail_a_write(_connection: Connection, _cursor: Any, statement: str, *_: Any
 
 # -- the device: moments within a deployment and before a result is fetched; a transfer that goes wrong -----
 
-_deploy, _call = RunnerCall.deploy, RunnerCall.call
+_deploy, _call, _bytes_of = RunnerCall.deploy, RunnerCall.call, deployment.bytes_of
+#: The case whose files are on their way to a device.
+deployed = ""
 
 
 def _chaos_deploy(self: RunnerCall) -> None:
@@ -140,16 +142,29 @@ def _chaos_deploy(self: RunnerCall) -> None:
             reach("deploying", self.job.case)
         guard()
 
-    def place(parcel: Parcel, tar: bool, ask: Callable[[], None]) -> None:
-        damaged = damage(parcel) if self.job.case == "victim" and consume("corrupt") else parcel
-        type(self.agent)._place(self.agent, damaged, tar, ask)
+    def send(data: Path | bytes, target: str, executable: bool) -> None:
+        if isinstance(data, Path) and is_to_be_damaged():
+            data = flipped(data.read_bytes())
+        type(self.agent)._send(self.agent, data, target, executable)
 
-    self.guard = watched
-    self.agent._place = place  # type: ignore[method-assign]
+    global deployed
+    self.guard, deployed = watched, self.job.case
+    self.agent._send = send  # type: ignore[method-assign]
     try:
         _deploy(self)
     finally:
-        self.guard = guard
+        self.guard, deployed = guard, ""
+        del self.agent._send
+
+
+def is_to_be_damaged() -> bool:
+    """Whether the bytes that are about to travel to a device are those that go wrong."""
+    return deployed == "victim" and consume("corrupt")
+
+
+def _chaos_bytes(blob: Blob) -> Iterator[bytes]:
+    for data in _bytes_of(blob):
+        yield flipped(data) if is_to_be_damaged() else data
 
 
 def _chaos_call(self: RunnerCall, request: Any) -> Any:
@@ -166,16 +181,9 @@ def _chaos_call(self: RunnerCall, request: Any) -> Any:
     return _call(self, request)
 
 
+deployment.bytes_of = apart.bytes_of = _chaos_bytes  # type: ignore[attr-defined]
 RunnerCall.deploy = _chaos_deploy  # type: ignore[method-assign]
 RunnerCall.call = _chaos_call  # type: ignore[method-assign]
-
-
-def damage(parcel: Parcel) -> Parcel:
-    """The same parcel, but for one bit of a file."""
-    name, blob = next(iter(parcel.files.items()))
-    path = FOLDER / "damaged"
-    path.write_bytes(flipped(blob.path.read_bytes()))
-    return replace(parcel, files={**parcel.files, name: replace(blob, path=path)})
 
 
 def flipped(data: bytes) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.chaos.world import World
+    from tests.chaos.world import Evidence, World
 
 MOMENTS = ("queued", "leasing", "deploying", "running", "collecting", "storing")
 LINKS = ("local", "ssh", "adb")
@@ -32,14 +32,15 @@ class Fault:
     """One thing that goes wrong.
 
     ``arm`` prepares it before the run, ``strike`` makes it happen once the victim has reached the moment and returns
-    when the victim may go on; ``after`` waits for what must have happened before the farm may end. ``ends``: how the
-    victim's job ends (pass, infra or crashed), told for each moment where they differ by ``but``. ``controller``: the
-    command that drives the run is a process of its own. ``small_disk``: the device has a disk of its own. ``seconds``:
-    how long the victim's runner may take. ``kind``: told where two faults are
-    one to a handful.
+    when the victim may go on; ``after`` waits for what must have happened before the farm may end. ``proof`` fails
+    unless it struck, and holds of no undisturbed run (see ``tests.chaos.proofs``). ``ends``: how the victim's job ends
+    (pass, infra or crashed), told for each moment where they differ by ``but``. ``controller``: the command that
+    drives the run is a process of its own. ``small_disk``: the device has a disk of its own. ``seconds``: how long the
+    victim's runner may take. ``kind``: told where two faults are one to a handful.
     """
 
     words: str
+    proof: Callable[[World, Evidence], None]
     arm: Callable[[World], None] = nothing
     strike: Callable[[World], None] = nothing
     after: Callable[[World], None] = nothing

@@ -35,11 +35,23 @@ def undisturbed(phones: Phones) -> Callable[[str], Evidence]:
         if link not in known:
             with World(link, phones) as world:
                 known[link] = world.calm()
+                nothing_is_proved(world, known[link])
             checks.every_job_ends_once(known[link])
             checks.nothing_is_confused(known[link], "pass")
         return known[link]
 
     return run
+
+
+def nothing_is_proved(world: World, evidence: Evidence) -> None:
+    """Of a run in which no fault struck, no fault's proof holds."""
+    for name, fault in faults().items():
+        if world.link in fault.links:
+            try:
+                fault.proof(world, evidence)
+            except AssertionError:
+                continue
+            pytest.fail(f"{name} is proved, and nothing struck")
 
 
 def survive(entry: Combination, undisturbed: Callable[[str], Evidence], phones: Phones) -> None:
@@ -49,6 +61,7 @@ def survive(entry: Combination, undisturbed: Callable[[str], Evidence], phones: 
     calm = undisturbed(entry.link)
     with World(entry.link, phones, fault.seconds, fault.small_disk) as world:
         evidence = world.run(fault, entry.moment)
+        fault.proof(world, evidence)
         checks.every_job_ends_once(evidence)
         checks.no_late_write(evidence)
         checks.recovers_in_time(evidence)

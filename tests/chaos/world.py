@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -86,11 +87,23 @@ class Evidence:
     regressed: str
 
 
+class _Kept(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
 @dataclass
 class World:
     """``with World(link, phones) as world: evidence = world.run(fault, moment)``; ``phones`` for the link adb.
 
     ``payload`` goes with the run; ``silence`` is how many seconds an adb transfer may stand still, when not as usual.
+    ``seen`` is what a fault saw of its own effect, for its proof.
     """
 
     link: str
@@ -103,15 +116,20 @@ class World:
     board: Board | None = field(init=False, default=None)
     folder: Path = field(init=False)
     struck: float | None = field(init=False, default=None)
+    moment: str = field(init=False, default="")
     run_id: str = field(init=False, default="")
     command: subprocess.Popen[str] | None = field(init=False, default=None)
     session: FarmSession | None = field(init=False, default=None)
+    seen: dict[str, int] = field(init=False, default_factory=dict)
+    _warned: _Kept = field(init=False, default_factory=_Kept)
 
     def __enter__(self) -> World:
         self.folder = Path(tempfile.mkdtemp(prefix="lschaos-"))  # short: socket paths are limited
         self.state, self.chaos = self.folder / "state", self.folder / "chaos"
         self.chaos.mkdir()
         self._stack = ExitStack()
+        logging.getLogger("lockstep").addHandler(self._warned)
+        self._stack.callback(logging.getLogger("lockstep").removeHandler, self._warned)
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self._stack.callback(self._wait_for_silence)
         with self._stack:
@@ -151,6 +169,10 @@ class World:
         (place / f".{name}").write_text(words)
         (place / f".{name}").chmod(0o666)
         (place / f".{name}").rename(place / name)  # it may be taken at once
+
+    def was_taken(self, name: str) -> bool:
+        """Whether the executor or the runner took what ``order`` left."""
+        return any((place / f"{name}.taken").exists() for place in {self.chaos, self.meeting})
 
     def device(self) -> Board:
         """The victim's device, behind a link."""
@@ -222,6 +244,18 @@ class World:
         with self.store.read() as session:
             return endpoint.url, session.get_one(RunRow, self.run_id).driver
 
+    def workers_log(self) -> str:
+        """What the worker hosts and their slots said."""
+        return "".join(path.read_text(errors="replace") for path in sorted((self.state / "logs").glob("*.log")))
+
+    def controllers_log(self) -> str:
+        """What the farm warned of in this process."""
+        return "\n".join(self._warned.lines)
+
+    def brokers_log(self) -> str:
+        """What the broker's servers said, one after the other."""
+        return (self.state / "broker" / "valkey.log").read_text(errors="replace")
+
     def strike_now(self) -> None:
         """The moment from which recovery is counted."""
         self.struck = time.time()
@@ -237,7 +271,7 @@ class World:
 
     def run(self, fault: Fault, moment: str) -> Evidence:
         """Run four jobs on two devices and let ``fault`` strike once the victim reaches ``moment``."""
-        self.run_id = self._plan()
+        self.run_id, self.moment = self._plan(), moment
         fault.arm(self)
         self.stop_at(moment)
         over = threading.Event()

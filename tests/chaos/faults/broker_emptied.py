@@ -4,7 +4,7 @@ import shutil
 
 from tests.chaos.killing import kill
 from tests.chaos.scenario import Fault
-from tests.chaos.world import World
+from tests.chaos.world import Evidence, World
 
 
 def strike(world: World) -> None:
@@ -13,4 +13,10 @@ def strike(world: World) -> None:
     kill(server)
 
 
-FAULT = Fault(words="SIGKILL of the broker, back without its data", strike=strike)
+def proof(world: World, _: Evidence) -> None:
+    log = world.brokers_log()
+    assert log.count("Server initialized") == 2, "the broker was not started again"
+    assert "DB loaded from append only file" not in log, "it came back with its data"
+
+
+FAULT = Fault(words="SIGKILL of the broker, back without its data", proof=proof, strike=strike)

@@ -2,7 +2,7 @@
 
 from tests.chaos.killing import kill
 from tests.chaos.scenario import Fault
-from tests.chaos.world import World
+from tests.chaos.world import Evidence, World
 
 
 def strike(world: World) -> None:
@@ -10,4 +10,10 @@ def strike(world: World) -> None:
     kill(server)
 
 
-FAULT = Fault(words="SIGKILL of the broker, back with its data", strike=strike)
+def proof(world: World, _: Evidence) -> None:
+    log = world.brokers_log()
+    assert log.count("Server initialized") == 2, "the broker was not started again"
+    assert log.count("DB loaded from append only file") == 1, "it came back without its data"
+
+
+FAULT = Fault(words="SIGKILL of the broker, back with its data", proof=proof, strike=strike)

@@ -1,7 +1,9 @@
 """The command that drives the run is killed outright; people start it again for what is missing."""
 
+import signal
+
 from tests.chaos.scenario import Fault
-from tests.chaos.world import World
+from tests.chaos.world import Evidence, World
 
 
 def strike(world: World) -> None:
@@ -10,4 +12,11 @@ def strike(world: World) -> None:
     world.command.wait()
 
 
-FAULT = Fault(words="SIGKILL of the controller; the command is given again", strike=strike, controller=True)
+def proof(world: World, _: Evidence) -> None:
+    assert world.command is not None
+    assert world.command.returncode == -signal.SIGKILL, "the command came to its own end"
+
+
+FAULT = Fault(
+    words="SIGKILL of the controller; the command is given again", proof=proof, strike=strike, controller=True
+)

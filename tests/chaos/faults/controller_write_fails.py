@@ -7,8 +7,10 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 from tests.chaos.scenario import Fault
-from tests.chaos.world import World
+from tests.chaos.world import Evidence, World
 from tests.waiting import wait_until
+
+WORDS = "disk I/O error"
 
 
 def strike(_: World) -> None:
@@ -17,7 +19,7 @@ def strike(_: World) -> None:
     def fail(_connection: Any, _cursor: Any, statement: str, *_words: Any) -> None:
         if not failed and statement.startswith(("UPDATE", "INSERT")):
             failed.append(statement)
-            raise OperationalError(statement, {}, Exception("disk I/O error"))
+            raise OperationalError(statement, {}, Exception(WORDS))
 
     event.listen(Engine, "before_cursor_execute", fail)
     try:
@@ -26,4 +28,8 @@ def strike(_: World) -> None:
         event.remove(Engine, "before_cursor_execute", fail)
 
 
-FAULT = Fault(words="a write of the controller to the store fails once", strike=strike)
+def proof(world: World, _: Evidence) -> None:
+    assert WORDS in world.controllers_log(), "the controller met no failed write"
+
+
+FAULT = Fault(words="a write of the controller to the store fails once", proof=proof, strike=strike)

@@ -2,6 +2,7 @@
 
 import threading
 
+from tests.chaos.proofs import pull, was_pulled
 from tests.chaos.scenario import FAR_LINKS, Fault
 from tests.chaos.world import World
 
@@ -9,8 +10,8 @@ AWAY_SECONDS = 3.0
 
 
 def strike(world: World) -> None:
-    world.device().cut()
+    pull(world)
     threading.Timer(AWAY_SECONDS, world.device().mend).start()
 
 
-FAULT = Fault(words="link cut, back in 3 s", strike=strike, links=FAR_LINKS)
+FAULT = Fault(words="link cut, back in 3 s", proof=was_pulled, strike=strike, links=FAR_LINKS)
