@@ -8,7 +8,7 @@
       - {name: weekend, at: "01:00", days: [sat], arguments: [--profile, bitexact]}
 
 Beat keeps in ``STATE/beat`` when each entry was last due: what a machine slept through is started when it is up again.
-What a crash of the machine cut off is gone on with then. Beat itself needs no broker.
+What a crash cut off is gone on with. Beat itself needs no broker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import logging
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -25,19 +24,20 @@ from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator, model_validator
 
-from engine.contract.errors import BrokerError, InfraError
+from engine.contract.errors import BrokerError, InfraError, StoreError
 from farm import tasks
 from farm.broker import choose_broker
 from farm.config import Strict, load
-from farm.driving import alone
+from farm.driving import alone, place
 from farm.jobs import RunView
 from farm.store import Store
-from farm.store.runs import find_run, is_driven
+from farm.store.runs import is_driven
 from farm.sweeps import interrupted
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 END_SECONDS = 30.0
-LOOK_SECONDS = 1.0
+GO_ON = "-unfinished"  # no entry can be called so
+GO_ON_SECONDS = 600
 log = logging.getLogger("lockstep.beat")
 
 
@@ -105,14 +105,19 @@ class Starter:
         """The entry ``name`` is due."""
         if name not in self._arguments:
             log.warning("sweep=%s is not in the schedule any more: left out", name)
-        elif self._child is not None and self._child.poll() is None:
+        elif self.busy:
             log.warning("sweep=%s is due, but the one before still runs: left out", name)
         else:
             self._start(name, "--entry", name, *self._arguments[name])
 
+    @property
+    def busy(self) -> bool:
+        """Whether one that it started still runs."""
+        return self._child is not None and self._child.poll() is None
+
     def resume(self, sweep: RunView) -> None:
         """Go on with a sweep that an entry began."""
-        log.info("sweep=%s of this night is unfinished: going on with %s", sweep.payload["entry"], sweep.id)
+        log.info("sweep=%s was cut off this night: going on with %s", sweep.payload["entry"], sweep.id)
         self._start(sweep.payload["entry"], "--resume", sweep.id)
 
     def _start(self, name: str, *words: str) -> None:
@@ -144,21 +149,41 @@ def load_schedule(path: Path) -> Schedule:
     return load(path, Schedule)
 
 
-def run_beat(schedule: Schedule, command: Sequence[str], state: Path) -> None:
-    """Go on with what this night left unfinished, then start sweeps when they are due, until SIGTERM or Ctrl-C.
+def run_beat(schedule: Schedule, command: Sequence[str], state: Path, look: int = GO_ON_SECONDS) -> None:
+    """Start sweeps when they are due, and go on with what was cut off this night, until SIGTERM or Ctrl-C.
 
-    A sweep that runs then is ended. ``ConfigError`` for a broker that cannot be, ``StoreError``.
+    A sweep that runs then is ended. What was cut off is looked for at once, and again every ``look`` seconds.
+    ``ConfigError`` for a broker or a store that cannot be.
     """
     check_broker(state)
     starter = Starter(schedule, command, state / "logs")
-    with Store() as store:
-        sweep = interrupted_here(store, state, [entry.name for entry in schedule.sweeps])
-    if sweep is not None:
-        starter.resume(sweep)
+    entries = [entry.name for entry in schedule.sweeps]
+
+    def due(name: str) -> None:
+        if name == GO_ON:
+            go_on(starter, state, entries)
+        else:
+            starter(name)
+
+    due(GO_ON)
     try:
-        tasks.beat(schedule.moments(), schedule.timezone, state / "beat", starter)
+        tasks.beat({**schedule.moments(), GO_ON: tasks.Moment(look, 0, 0)}, schedule.timezone, state / "beat", due)
     finally:
         starter.stop()
+
+
+def go_on(starter: Starter, state: Path, entries: Sequence[str]) -> None:
+    """Go on with the unfinished sweep of this night that one of ``entries`` began, unless a sweep runs."""
+    if starter.busy:
+        return
+    try:
+        with Store() as store:
+            sweep = interrupted_here(store, state, entries)
+    except StoreError as error:
+        log.warning("what was cut off this night is not known: %s", error.message)
+        return
+    if sweep is not None:
+        starter.resume(sweep)
 
 
 def check_broker(state: Path) -> None:
@@ -172,20 +197,16 @@ def check_broker(state: Path) -> None:
 
 
 def interrupted_here(store: Store, state: Path, entries: Sequence[str]) -> RunView | None:
-    """The unfinished sweep of this night that one of ``entries`` began, once it is certain that nothing drives it."""
+    """The unfinished sweep of this night that one of ``entries`` began, when it is certain that nothing drives it."""
     sweep = interrupted(store, entries)
     if sweep is None:
         return None
     try:
-        with alone(state) as place:
-            known_dead = sweep.driver == place
+        with alone(state) as here:
+            driven = sweep.driver != here and is_driven(sweep, store.clock())
     except InfraError as error:
-        log.warning("sweep=%s is unfinished, but %s: left alone", sweep.id, error.message)
+        log.info("sweep %s is unfinished, but %s", sweep.id, error.message)
         return None
-    while not known_dead and is_driven(sweep, store.clock()):
-        time.sleep(LOOK_SECONDS)
-        now = find_run(store, sweep.id)
-        if now.seen != sweep.seen:
-            log.warning("sweep=%s is unfinished, but driven from elsewhere: left alone", sweep.id)
-            return None
-    return sweep
+    if driven:
+        log.info("sweep %s is unfinished, but driven from %s", sweep.id, place(sweep.driver))
+    return None if driven else sweep

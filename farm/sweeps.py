@@ -64,9 +64,9 @@ def _open(session: Session) -> list[RunRow]:
 
 
 def _same_night(session: Session, request: Mapping[str, Any], now: float) -> RunRow | None:
-    """The unfinished sweep of this night that was asked the same."""
+    """The unfinished sweep that was asked the same, of this night or a longer one."""
     fit = (row for row in _open(session) if row.payload.get("request") == dict(request))
-    return next((row for row in fit if row.created >= now - SAME_NIGHT_SECONDS), None)
+    return next((row for row in fit if row.created >= now - SAME_NIGHT_SECONDS or is_driven(row, now)), None)
 
 
 def _new(session: Session, driver: str, command: str, payload: Mapping[str, Any], now: float) -> RunRow:

@@ -171,19 +171,29 @@ def test_a_night_that_a_crash_of_the_machine_cut_off_is_gone_on_with(farm, until
         until(lambda: not farm.processes("worker"))
         beat.start(86400, sweep_script(farm))
         until(lambda: find_run(store, sweep.id).status == "done")
-        assert f"of this night is unfinished: going on with {sweep.id}" in beat.says()
+        assert f"was cut off this night: going on with {sweep.id}" in beat.says()
         assert done(store) == sorted(f"c{i} on d{i % 3}" for i in range(40)), "each content once"
 
 
 @pytest.mark.services
-def test_what_another_host_still_drives_is_left_to_it(farm, until, beat, monkeypatch):
-    monkeypatch.setattr(driving_module, "BEAT_SECONDS", 0.1)
+def test_a_sweep_that_dies_alone_is_gone_on_with(farm, until, beat):
     with Store() as store:
         sweep = begin(store, "lab2/b", "c", {"suites": ["s"], "engines": ["e"]}, entry="often")
         with driving_module.driving(store, sweep):
-            beat.start(86400, "exit 9\n")
-            until(lambda: "driven from elsewhere: left alone" in beat.says())
-        with driving_module.alone(farm.state):
-            beat.start(86400, "exit 9\n")
-            until(lambda: "a sweep is running already" in beat.says())
-    assert "exit code 9" not in beat.says()
+            pass
+        beat.start(86400, "kill -KILL $$\n")
+        until(lambda: beat.says().count("sweep=often ended with exit code -9") >= 2)
+
+
+@pytest.mark.services
+def test_what_is_driven_elsewhere_is_left_to_it_until_it_is_left(farm, until, beat, monkeypatch):
+    monkeypatch.setattr(driving_module, "BEAT_SECONDS", 0.1)
+    with Store() as store:
+        sweep = begin(store, "lab2/b", "c", {"suites": ["s"], "engines": ["e"]}, entry="often")
+        beat.start(86400, "exit 9\n")
+        with driving_module.driving(store, sweep):
+            until(lambda: beat.says().count("is unfinished, but driven from lab2") >= 2)
+            with driving_module.alone(farm.state):
+                until(lambda: "is unfinished, but a sweep is running already" in beat.says())
+            assert "exit code 9" not in beat.says()
+        until(lambda: "sweep=often ended with exit code 9" in beat.says())

@@ -171,6 +171,8 @@ def test_a_sweep_that_lasts_longer_than_a_night_is_not_given_up_while_it_is_driv
     long = begin(store, THERE, "c", REQUEST)
     clock.now += SAME_NIGHT_SECONDS + 1
     assert resume(store, THERE, long.id).seen == clock.now
+    with pytest.raises(InfraError, match="is driven from lab2"):
+        begin(store, HERE, "c", REQUEST)
     begin(store, HERE, "c", REQUEST | {"engines": ["other"]})
     assert find_run(store, long.id).status == "open"
     end(store, long)
