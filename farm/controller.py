@@ -206,6 +206,8 @@ class Controller:
         except BrokerError:
             if now - self._broker_lost_at > BROKER_GIVE_UP_SECONDS:
                 raise
+            # Asking may have taken seconds: the heartbeat of the run comes before what else there is to send
+            self._broker_retry_at = time.monotonic() + BROKER_RETRY_SECONDS
 
     def _reached(self) -> bool:
         """Whether the broker answers; ``BrokerError`` when it does not for two minutes."""

@@ -7,11 +7,12 @@ import socket
 import pytest
 
 from engine.contract.errors import BrokerError
-from farm.broker import EmbeddedBroker
+from farm.broker import EmbeddedBroker, ExternalBroker
 from farm.controller import Controller
 from farm.hosts import host_queue
 from farm.jobs import JobSpec, JobStatus, RunSpec
-from farm.store import Store, create_run
+from farm.store import Store, create_run, jobs_of
+from farm.store.jobs import heartbeats
 from farm.store.workers import present
 from farm.tasks import Publisher
 
@@ -58,6 +59,23 @@ def test_a_worker_whose_broker_does_not_answer_says_so_and_ends(farm, silent, aw
 def test_a_broker_that_fell_silent_does_not_keep_who_sends_a_job(silent):
     with pytest.raises(BrokerError, match="the broker does not take a job"):
         Publisher(silent, "q").send("job")
+
+
+def test_a_run_whose_broker_fell_silent_shows_that_it_lives_until_it_gives_up(farm, silent, monkeypatch):
+    monkeypatch.setattr("farm.controller.BROKER_GIVE_UP_SECONDS", 1.0)
+    seen = []
+
+    class Watched(ExternalBroker):
+        def ensure(self):
+            seen.append(heartbeats(store)[run_id])
+            super().ensure()
+
+    with Store() as store:
+        run_id = farm.plan(store, *[farm.job(f"c{i}", f"d{i}") for i in range(8)])
+        with pytest.raises(BrokerError, match="the broker does not answer"):
+            Controller(store, Watched(silent), queue="lockstep", slots=None).run(run_id)
+        assert {job.status for job in jobs_of(store, run_id)} == {JobStatus.CANCELLED}
+    assert len(seen) == len(set(seen)) == 2, "however many jobs there are to send"
 
 
 def test_a_worker_at_another_broker_hangs_no_run(farm, broker, until):
