@@ -23,12 +23,12 @@ TAKEN = ("cancelled", "timeout")
 
 def may_try_again(session: Session, row: JobRow) -> bool:
     """True while a job may have one more attempt after an infrastructure error."""
-    return count(session, row.id, "error") < MAX_ERRORS
+    return count(session, row.id, "error", "timeout") < MAX_ERRORS
 
 
-def count(session: Session, job_id: str, outcome: str) -> int:
+def count(session: Session, job_id: str, *outcomes: str) -> int:
     """How many attempts at a job ended like this."""
-    query = select(func.count()).where(AttemptRow.job_id == job_id, AttemptRow.outcome == outcome)
+    query = select(func.count()).where(AttemptRow.job_id == job_id, AttemptRow.outcome.in_(outcomes))
     return session.execute(query).scalar_one()
 
 
@@ -95,14 +95,18 @@ def lose(session: Session, row: JobRow, now: float, why: str) -> None:
 
 
 def time_out(session: Session, row: JobRow, now: float) -> None:
-    """The job had its time: it ends, and its worker is told at its next heartbeat."""
+    """The attempt had its time: its worker is told at its next heartbeat, and the job is tried again as after any error."""
     error = JobError(
         type=TIMED_OUT,
         message=f"{row.case} on {row.device}: no result within {row.timeout:g} s",
-        hint="raise the case's time limit, or look at the device with `lockstep devices`",
+        hint="`lockstep devices show NAME` and the worker's log tell more; a slow case needs a larger `limits.seconds`",
         fields={"device": row.device, "timeout_seconds": row.timeout},
     )
     end_attempt(session, row, "timeout", now, error)
-    judge_device(session, session.get_one(RunRow, row.run_id), row, error, now)
+    run = session.get_one(RunRow, row.run_id)
+    judge_device(session, run, row, error, now)
     row.error = error.to_json()
-    end_job(row, JobStatus.FAILED, now)
+    if may_try_again(session, row):
+        try_again(session, run, row, error, now)
+    else:
+        end_job(row, JobStatus.FAILED, now)

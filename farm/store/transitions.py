@@ -212,13 +212,13 @@ def lose_worker(store: Store, worker: str) -> None:
         for row in session.scalars(running):
             lose(session, row, now, "its worker died")
         stopping = (
-            select(AttemptRow, JobRow.device)
+            select(AttemptRow)
             .join(JobRow, JobRow.id == AttemptRow.job_id)
             .where(AttemptRow.worker == worker, AttemptRow.outcome.in_(TAKEN), AttemptRow.ended.is_(None))
         )
-        for attempt, device in session.execute(stopping):
+        for attempt in session.scalars(stopping):
             attempt.ended = now
-            leases.release(session, device, attempt.token)
+            leases.release(session, attempt.device, attempt.token)  # its job may have moved on to another unit
 
 
 def cancel_jobs(store: Store, run_id: str, reason: str) -> None:

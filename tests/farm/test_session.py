@@ -123,13 +123,14 @@ def test_error_kinds(farm):
 
 def test_a_job_past_its_time_ends_and_its_worker_is_free_again(farm):
     with farm.session(slots=1) as session:
-        jobs = [farm.job("hangs", "d0", timeout=0.5, seconds=60), farm.job("next", "d0", position=1)]
+        jobs = [farm.job("hangs", "d0", timeout=0.5, seconds=60), farm.job("next", "d1")]
         summary = session.run(farm.plan(session.store, *jobs))
     hung = summary.of("hangs", "d0")
     assert hung.status is JobStatus.FAILED
     assert (hung.error.type, hung.error.status) == ("JobTimeout", "infra")
     assert "no result within 0.5 s" in hung.error.message
-    assert summary.of("next", "d0").status is JobStatus.DONE
+    assert hung.attempts == 2, "as every infrastructure error is"
+    assert summary.of("next", "d1").status is JobStatus.DONE
 
 
 def test_a_busy_device_blocks_no_slot(farm):

@@ -126,6 +126,26 @@ def test_time_runs_out_and_the_worker_can_say_that_it_stopped(store, clock):
     assert attempts_of(store, a)[0].ended == clock()
 
 
+def test_a_job_whose_time_ran_out_is_tried_once_more(store, clock):
+    run_id, (a,) = plan(store, "d", timeout=4)
+    for number in (1, 2):
+        clock.now = max(clock.now, job(store, a).not_before)
+        taken = claim(store, a, "w", TTL)
+        assert taken.attempt == number
+        clock.now += 4
+        reclaim(store, run_id)
+        if number == 1:
+            assert job(store, a).status is JobStatus.QUEUED
+            clock.now += 0.5
+            assert claim(store, a, "v", TTL) is None, "a program may still run there"
+        with pytest.raises(LeaseLost):
+            finish(store, taken, {})
+        acknowledge(store, taken)
+    ended = job(store, a)
+    assert (ended.status, ended.error.type) == (JobStatus.FAILED, "JobTimeout")
+    assert [tried.outcome for tried in attempts_of(store, a)] == ["timeout", "timeout"]
+
+
 def test_cancelling_ends_every_job_and_frees_the_device_once_its_worker_has_stopped(store):
     run_id, (a, b) = plan(store, "d", "e")
     taken = claim(store, a, "w", TTL)

@@ -3,16 +3,16 @@ import pytest
 from farm.jobs import JobError, JobSpec, JobStatus, Role, RunSpec
 from farm.store import create_run, job, jobs_of
 from farm.store.devices import hold
-from farm.store.transitions import claim, fail, finish, reclaim
+from farm.store.transitions import claim, fail, finish, heartbeat, lose_worker, reclaim
 
 TTL = 10.0
 GONE = JobError(type="DeviceUnavailable", message="gone")
 
 
-def plan(store, *wanted, group=("a", "b"), **units):
+def plan(store, *wanted, group=("a", "b"), timeout=600.0, **units):
     known = {name: {"group": "pair" if name in group else name, "device": {"name": name}, **units} for name in "abc"}
     jobs = [
-        JobSpec(case=case, device=device, role=role, position=i, spec={"device": {"name": device}})
+        JobSpec(case=case, device=device, role=role, position=i, timeout=timeout, spec={"device": {"name": device}})
         for i, (case, device, role) in enumerate(wanted)
     ]
     run_id = create_run(store, RunSpec(suite="s", engine="e", command="c", payload={"units": known}), jobs)
@@ -32,6 +32,20 @@ def test_a_head_job_goes_on_on_another_unit_and_takes_its_base_along(store, cloc
     done = job(store, head)
     assert [(tried.device, tried.outcome) for tried in done.tries] == [("a", "error"), ("b", "done")]
     assert done.tries[0].error == GONE
+
+
+def test_a_job_whose_time_ran_out_goes_on_on_another_unit_and_each_unit_is_freed_by_its_own_worker(store, clock):
+    run_id, (head,) = plan(store, ("x", "a", Role.HEAD), timeout=5.0)
+    assert claim(store, head, "slow", TTL)
+    clock.now += 5
+    reclaim(store, run_id)
+    assert (job(store, head).status, job(store, head).device) == (JobStatus.QUEUED, "b")
+    clock.now = job(store, head).not_before
+    second = claim(store, head, "quick", TTL)
+    lose_worker(store, "slow")
+    heartbeat(store, second, TTL)
+    finish(store, second, {})
+    assert [(tried.device, tried.outcome) for tried in job(store, head).tries] == [("a", "timeout"), ("b", "done")]
 
 
 def test_without_another_unit_the_job_waits_for_its_own(store):
