@@ -79,6 +79,11 @@ exit "$status"
 )
 
 
+def placing_seconds(travels: int, whole: int, files: int) -> float:
+    """How long a deployment may take: bytes that travel, bytes that are there afterwards, files among them."""
+    return CONTROL_SECONDS + travels / SLOWEST_LINK + whole / SLOWEST_STORAGE + files / SLOWEST_FILES
+
+
 @dataclass
 class PosixAgent(Agent):
     """An agent whose device has a POSIX shell; ``_root`` is the device's folder, absolute, once connected."""
@@ -178,8 +183,7 @@ class PosixAgent(Agent):
         return stock
 
     def _place(self, parcel: Parcel, tar: bool, guard: Callable[[], None]) -> None:
-        seconds = CONTROL_SECONDS + parcel.size / SLOWEST_LINK + parcel.whole / SLOWEST_STORAGE
-        seconds += len(parcel.contents) / SLOWEST_FILES
+        seconds = placing_seconds(parcel.size, parcel.whole, len(parcel.contents))
         with self._staging() as staging:
             folder = f"jobs/{staging}"
             bundle = (parcel.digest, parcel.base, str(_kib(parcel.bundle_bytes)))

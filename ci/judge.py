@@ -121,6 +121,8 @@ class Judge:
         reason, notes = verdict.reason, verdict.notes
         if trouble := head.result.get("trouble"):
             reason = f"{reason}; a closer look was not possible: {trouble}"
+        if left_out := _left_out(head.result):
+            reason = f"{reason}; {left_out}"
         if otherwise := _ran_otherwise(head.result):
             reason = f"{reason}; {otherwise}"
         if told := _earlier(head, device.name):
@@ -229,6 +231,12 @@ class Judge:
             outputs={str(record["name"]): str(record["digest"]) for record in base.result["outputs"]},
             first_deviating=verdict.first_deviating,
         )
+
+
+def _left_out(answer: Mapping[str, Any]) -> str:
+    """The looks for which the job's time was too short; empty when there were none."""
+    what = answer.get("left_out")
+    return f"left out, for it took too long (a larger `limits.seconds` allows more): {', '.join(what)}" if what else ""
 
 
 def _ran_otherwise(answer: Mapping[str, Any]) -> str:

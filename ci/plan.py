@@ -21,6 +21,7 @@ from farm.hosts import host_queue
 from farm.inventory import Device, Link
 from farm.jobs import JobSpec, Role
 from farm.sharing import publisher_for
+from farm.timeleft import job_seconds
 
 #: Rough seconds per case, only to start the slowest devices first.
 #: Most jobs of one case on one device: head, base, and the CPU beside another backend.
@@ -105,18 +106,19 @@ def plan(matrix: Matrix, head: EngineUnderTest, base: EngineUnderTest | None, ro
                 turns.append((Role.CPU, head))
             for turn, (which, engine) in enumerate(turns):
                 job = case_job(matrix, engine, prepared, device, abi, str(which))
-                jobs.append(_spec(publisher.share(job) if publisher else job, which, TURNS * index + turn))
+                shared = publisher.share(job) if publisher else job
+                jobs.append(_spec(shared, which, TURNS * index + turn, prepared))
     return jobs
 
 
-def _spec(job: CaseJob, role: Role, position: int) -> JobSpec:
+def _spec(job: CaseJob, role: Role, position: int, prepared: PreparedCase) -> JobSpec:
     return JobSpec(
         case=job.case,
         device=job.device.name,
         role=role,
         position=position,
         cost=EMULATED_COST if job.device.emulated else NATIVE_COST,
-        timeout=3 * job.seconds + 120 + job.conditions.longest_wait,
+        timeout=job_seconds(job, sum(layer.nbytes for layer in prepared.golden.layers)),
         spec=job.model_dump(mode="json", exclude_unset=True),  # what was not said stays unsaid
         content=job.content(),
         queue=_queue(job.device),
@@ -132,7 +134,7 @@ def confirmation(
     jobs = []
     for index, (prepared, device, unit) in enumerate(wanted):
         job = case_job(matrix, engine, prepared, unit, abis[unit.name], str(Role.CONFIRM))
-        spec = _spec(publisher.share(job) if publisher else job, Role.CONFIRM, index)
+        spec = _spec(publisher.share(job) if publisher else job, Role.CONFIRM, index, prepared)
         content = hashlib.sha256(f"{spec.content} for {device.name}".encode()).hexdigest()
         jobs.append(replace(spec, spec={**spec.spec, "planned": device.name}, content=content))
     return jobs

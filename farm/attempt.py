@@ -74,8 +74,9 @@ def _tell(store: Store, claimed: Claim, outcome: dict[str, Any] | JobError, pati
 
 def _execute(claimed: Claim, execute: Executor, guard: Callable[[], None], where: str) -> dict[str, Any] | JobError:
     """The executor's answer or the record of its error; ``LeaseLost`` when our own lease is over."""
-    attempt = {"job": claimed.job.id, "attempt": claimed.attempt, "token": claimed.lease.token}
-    spec = {key: value for key, value in claimed.job.spec.items() if key not in OF_THE_FARM} | attempt
+    job, token = claimed.job, claimed.lease.token
+    attempt = {"job": job.id, "attempt": claimed.attempt, "token": token, "limit_seconds": job.timeout}
+    spec = {key: value for key, value in job.spec.items() if key not in OF_THE_FARM} | attempt
     try:
         result = execute(spec, guard)
         json.dumps(result)  # a result that is not JSON is the executor's fault, not the store's

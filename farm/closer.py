@@ -55,7 +55,7 @@ class Closer:
         by_canonical: tuple[LayerRecord, ...] = ()
         if names or found.failing:
             try:
-                if names and changed_by_looking(result):
+                if names and changed_by_looking(result) and self._few():
                     seen = self._few_at_a_time(result, layers, names)
                     layers = tuple(seen.direct.get(layer.id, layer) for layer in layers)
                 if names and self.call.job.bundle.level >= 2:
@@ -101,7 +101,7 @@ class Closer:
             for name in disputed(rules, references.values(), names)
             if name in shown and shown[name].digest != known[name].digest
         ]
-        if not wanted:
+        if not wanted or not self.call.has_time_for("layers against canonical"):
             return ()
         blobs = {name: tensor_blob(self.canonical, known[name]) for name in wanted}
         self._send(blobs.values())
@@ -118,9 +118,12 @@ class Closer:
         measured = {layer.id for layer in layers if layer.stats is not None}
         wanted = [name for name in shown if name in names and name in measured] or shown
         plain = next(entry.outputs for entry in result.passes if entry.kind == "plain")
-        seen = look_again(wanted, plain, self._capture)
+        seen = look_again(wanted, plain, self._capture, may=self._few)
         self._add_stats(seen, plain)
         return seen
+
+    def _few(self) -> bool:
+        return self.call.has_time_for("layers a few at a time")
 
     def _capture(self, group: tuple[str, ...]) -> Result:
         by_id = self.golden.by_id()
@@ -138,7 +141,7 @@ class Closer:
             for name, layer in seen.direct.items()
             if layer.stats is None and name in by_id and layer.digest not in self.request.expected.get(name, ())
         ]
-        if not bare:
+        if not bare or not self._few():
             return
         self._send(blob for _, blob in (self.golden_file(by_id[name]) for name in bare))
         again = self._capture(tuple(bare))
@@ -156,7 +159,7 @@ class Closer:
         if source is None:
             return ()
         made = orders(source, self.call.job.inputs, found, self.sent, self.budget, measured=not exact)
-        if not made.isolated:
+        if not made.isolated or not self.call.has_time_for("layers alone"):
             return ()
         self._send(made.blobs.values())
         by_id = self.golden.by_id()

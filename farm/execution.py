@@ -38,9 +38,10 @@ from farm.selffirst import SelfFirst, is_proved
 from farm.sharing import load_trace, localise
 from farm.store.blobs import BlobStore
 from farm.surroundings import Surroundings
+from farm.timeleft import TimeLeft
 
 #: What the farm adds to a job's spec.
-_FROM_THE_FARM = ("job", "attempt", "token")
+_FROM_THE_FARM = ("job", "attempt", "token", "limit_seconds")
 
 
 def execute_job(spec: dict[str, Any], guard: Callable[[], None]) -> dict[str, Any]:
@@ -48,11 +49,12 @@ def execute_job(spec: dict[str, Any], guard: Callable[[], None]) -> dict[str, An
     attempt = int(spec.get("attempt", 1))
     job = validate({key: value for key, value in spec.items() if key not in _FROM_THE_FARM}, CaseJob, "job")
     know_text(job.floors)
+    left = TimeLeft.of(spec["limit_seconds"], job.seconds) if "limit_seconds" in spec else None
     job = localise(job, BlobStore.configured())
     agent = make_agent(job, int(spec.get("token", 0)))
     with agent, interruptible(agent, guard):
         agent.preflight()
-        call = RunnerCall(job, agent, guard, attempt)
+        call = RunnerCall(job, agent, guard, attempt, left=left)
         try:
             call.deploy()
             with Surroundings(agent, job.device, job.conditions, guard) as around:
@@ -283,6 +285,7 @@ class Measurement:
             "layer_bytes": sum(layer.nbytes for layer in self.golden.layers),
             "runner_seconds": self.call.runner_seconds,
             "load_ns": result.load_ns,
+            "left_out": self.call.left_out,
         }
 
     def _fingerprint(self, result: Result) -> dict[str, str]:

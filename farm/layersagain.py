@@ -71,6 +71,8 @@ class LayersAgain:
         there: dict[str, GoldenTensor] = {}
         keep: tuple[str, ...] = ()
         for left in range(MORE, 0, -1):
+            if not self.call.has_time_for("further runs of layers that vary"):
+                break
             wanted = self._measurable()
             there |= self._affordable(wanted, there)
             if not keep and left > 1:
@@ -80,7 +82,8 @@ class LayersAgain:
         if threads > 1 and self._varying():
             with suppress(RunnerError, UnsupportedError):  # an engine need not be able to run on one thread
                 for _ in range(ON_ONE):
-                    self.on_one.append(self._ask(1, {}, ()))
+                    if self.call.has_time_for("layers on one thread"):
+                        self.on_one.append(self._ask(1, {}, ()))
 
     def _measurable(self) -> list[TraceLayer]:
         """The layers that vary and have the golden's type and shape."""

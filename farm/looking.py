@@ -35,11 +35,20 @@ def changed_by_looking(result: Result) -> bool:
     return any(outputs != plain[0] for outputs in instrumented)
 
 
-def look_again(wanted: Sequence[str], plain: Mapping[str, str], look: Look, most: int = MAX_CALLS) -> Seen:
-    """Capture ``wanted`` in ever smaller groups; ``plain`` are the digests of the plain run's outputs."""
+def look_again(
+    wanted: Sequence[str],
+    plain: Mapping[str, str],
+    look: Look,
+    most: int = MAX_CALLS,
+    may: Callable[[], bool] = lambda: True,
+) -> Seen:
+    """Capture ``wanted`` in ever smaller groups; ``plain`` are the digests of the plain run's outputs.
+
+    ``may`` is asked before each call, and ends the looking.
+    """
     seen = Seen()
     groups: list[tuple[str, ...]] = [tuple(wanted)] if wanted else []
-    while groups and seen.calls < most:
+    while groups and seen.calls < most and may():
         group = groups.pop(0)
         result = look(group)
         seen.calls += 1

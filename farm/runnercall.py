@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from engine.digest import bytes_digest, file_sha256
 from engine.places import state_root
 from farm.casejob import CaseJob
 from farm.inventory import Device
+from farm.timeleft import TimeLeft
 
 _SIGNALS = {4: "SIGILL: it was built for instructions this CPU lacks", 9: "SIGKILL", 11: "SIGSEGV", 6: "SIGABRT"}
 
@@ -52,7 +53,10 @@ def agent_for(device: Device, abi: str, emulators: Mapping[str, str], token: int
 
 @dataclass
 class RunnerCall:
-    """Calls the runner of ``job`` through ``agent``; sums the seconds spent in runners."""
+    """Calls the runner of ``job`` through ``agent``; sums the seconds spent in runners.
+
+    ``left``: the time of the job, when it has a limit; ``left_out``: looks for which it was too short, in words.
+    """
 
     job: CaseJob
     agent: Agent
@@ -60,6 +64,16 @@ class RunnerCall:
     attempt: int = 1
     runner_seconds: float = 0.0
     folder: str = ""
+    left: TimeLeft | None = None
+    left_out: list[str] = field(default_factory=list)
+
+    def has_time_for(self, what: str, *, must_follow: int = 0) -> bool:
+        """Whether a look that need not be may be begun, with ``must_follow`` calls after it; if not, it is noted."""
+        if self.left is None or self.left.affords(must_follow):
+            return True
+        if what not in self.left_out:
+            self.left_out.append(what)
+        return False
 
     def model_file(self) -> ModelFile:
         """The model as the runner sees it from its working directory."""

@@ -19,6 +19,7 @@ from engine.contract.errors import RunnerError, UnsupportedError
 from engine.contract.request import Request
 from engine.contract.result import OutputRecord, Result
 from farm.runnercall import RunnerCall
+from farm.timeleft import MEASURING_CALLS
 
 #: Further runs of what varies: with the first two, five.
 MORE = 3
@@ -82,12 +83,17 @@ class SelfFirst:
         threads = result.effective.threads
         varies = self._differs(self._run(threads, known), known)
         for _ in range(MORE if varies else 0):
-            self._run(threads, known)
+            if self._has_time_for("further runs of outputs that vary"):
+                self._run(threads, known)
         if threads > 1:
             with suppress(RunnerError, UnsupportedError):  # an engine need not be able to run on one thread
                 for _ in range(ON_ONE if varies else 1):
-                    self._run(1, known)
+                    if self._has_time_for("outputs on one thread"):
+                        self._run(1, known)
         return {"again": self.runs, "noise": {name: spread.width for name, spread in self._varying(known)}}
+
+    def _has_time_for(self, what: str) -> bool:
+        return self.call.has_time_for(what, must_follow=MEASURING_CALLS)
 
     def _run(self, threads: int, known: Mapping[str, OutputRecord]) -> dict[str, str]:
         request = replace(self.request, passes=("plain",), iterations=1, expected={}, threads=threads)

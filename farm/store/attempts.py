@@ -95,7 +95,7 @@ def lose(session: Session, row: JobRow, now: float, why: str) -> None:
 
 
 def time_out(session: Session, row: JobRow, now: float) -> None:
-    """The attempt had its time: its worker is told at its next heartbeat, and the job is tried again as after any error."""
+    """The attempt had its time: its worker is told at its next heartbeat. The job is tried again as after any error."""
     error = JobError(
         type=TIMED_OUT,
         message=f"{row.case} on {row.device}: no result within {row.timeout:g} s",

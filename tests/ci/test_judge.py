@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ci.judge import _earlier, _plain_runs, _ran_otherwise
+from ci.judge import _earlier, _left_out, _plain_runs, _ran_otherwise
 from consistency.records import ObservedLayer, Stats
 from farm.jobs import AttemptView, JobError, JobStatus, JobView, Role
 
@@ -62,6 +62,12 @@ def test_what_ran_otherwise_than_asked_is_said() -> None:  # A15
     told = "asked for precision default, it ran with fp16, asked for threads 4, it ran with 1"
     assert _ran_otherwise({"requested": asked, "effective": ran}) == told
     assert _ran_otherwise({"requested": asked, "effective": asked | {"dispatch": "neon"}}) == ""
+
+
+def test_looks_for_which_there_was_no_time_are_named() -> None:
+    told = "left out, for it took too long (a larger `limits.seconds` allows more): layers alone, layers on one thread"
+    assert _left_out({"left_out": ["layers alone", "layers on one thread"]}) == told
+    assert _left_out({"left_out": []}) == _left_out({}) == ""
 
 
 def test_runs_of_a_device_against_itself_are_plain_runs_with_their_threads() -> None:  # A12

@@ -34,7 +34,7 @@ def test_the_executor_gets_spec_and_guard(live):
 
     run_job(live, one, execute, "w")
     (spec,) = seen
-    assert spec == {"a": 1, "job": one, "attempt": 1, "token": 1}
+    assert spec == {"a": 1, "job": one, "attempt": 1, "token": 1, "limit_seconds": 600.0}
     assert job(live, one).result == {"ok": True}
     run_job(live, one, execute, "w")  # a message that came twice
     assert len(seen) == 1

@@ -25,6 +25,7 @@ class ScriptedCall:
     trace: object
     level: int
     fault: Exception | None = None
+    time: bool = True
     asked: list[Request] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
 
@@ -32,6 +33,11 @@ class ScriptedCall:
         self.job = SimpleNamespace(profile="fp32", inputs=(), bundle=SimpleNamespace(level=self.level))
         self.agent = SimpleNamespace(send_blobs=lambda blobs, guard: self.sent.extend(blob.sha256 for blob in blobs))
         self.guard = None
+        self.left_out = []
+
+    def has_time_for(self, what):
+        self.left_out += [] if self.time else [what]
+        return self.time
 
     def call(self, request):
         self.asked.append(request)
@@ -58,8 +64,8 @@ def look(tmp_path):
     path.write_bytes(model(4).SerializeToString())
     trace = golden_trace(path, {"x": np.arange(64, dtype=np.float32)}, tmp_path)
 
-    def run(bad, level=2, fault=None):
-        call = ScriptedCall(trace, level, fault)
+    def run(bad, level=2, fault=None, **changes):
+        call = ScriptedCall(trace, level, fault, **changes)
         other = tensor_digest(np.float32([1]))
         layers = tuple(
             record(layer, digest=other, stats=BAD) if layer.id in bad else record(layer) for layer in trace.layers
@@ -101,6 +107,12 @@ def test_a_layer_that_read_the_goldens_bits_is_not_run_again(look):
 def test_an_engine_without_layers_alone_is_not_asked(look):
     call, _, more = look(("l1", "l2"), level=1)
     assert (call.asked, more["alone"]) == ([], [])
+
+
+def test_without_time_no_call_is_begun_and_what_was_measured_stays(look):
+    call, layers, more = look(("l1", "l2"), time=False)
+    assert (call.asked, call.left_out, more["alone"]) == ([], ["layers alone"], [])
+    assert next(layer for layer in layers if layer.id == "l2").stats == BAD
 
 
 def test_a_runner_that_cannot_do_it_leaves_what_was_measured_and_says_why(look):

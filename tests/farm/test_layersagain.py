@@ -31,6 +31,7 @@ class ScriptedCall:
     measures: bool = True
     refuses_one: bool = False
     on_one: float = 0.0
+    time_for: int = 99
     asked: list[Request] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
     fetched: list[str] = field(default_factory=list)
@@ -38,6 +39,10 @@ class ScriptedCall:
     def __post_init__(self):
         self.agent = SimpleNamespace(send_blobs=lambda blobs, guard: self.sent.extend(blob.sha256 for blob in blobs))
         self.guard = None
+
+    def has_time_for(self, what):
+        self.time_for -= 1
+        return self.time_for >= 0
 
     def call(self, request):
         if request.threads == 1 and self.threads > 1 and self.refuses_one:
@@ -129,6 +134,14 @@ def test_an_inner_layer_that_varies_is_measured_though_no_output_does(look):
     assert (found.count, len(set(found.runs["l1"].digests))) == (5, 5)
     assert found.floors["l1"] == Floor(pytest.approx(0.625), pytest.approx(0.625)), "by the tensors that came back"
     assert found.call.fetched == ["l1"] * MORE
+
+
+def test_while_time_is_short_the_runs_there_are_give_the_floor(look):
+    found = look({"l1": [0.5, 0.25, 0.75, 0.125]}, time_for=2)
+    assert (len(found.call.asked), found.count) == (2, 4)
+    assert found.floors["l1"] == Floor(pytest.approx(0.625), pytest.approx(0.625))
+    none = look({"l1": [0.5, 0.25, 0.75]}, time_for=0, threads=2)
+    assert (none.call.asked, none.count, list(none.runs)) == ([], 2, ["l1"])
 
 
 def test_without_bytes_for_tensors_statistics_are_the_floor(look):

@@ -57,6 +57,14 @@ def test_calls_are_bounded_and_what_was_seen_stays():
     assert "l0" not in seen.direct
 
 
+def test_looking_ends_when_there_is_no_time_and_what_was_seen_stays():
+    names = [f"l{index}" for index in range(64)]
+    asked: list[tuple[str, ...]] = []
+    seen = look_again(names, PLAIN, runtime({"l0"}, asked), may=lambda: len(asked) < 3)
+    assert seen.calls == len(asked) == 3
+    assert "l63" in seen.direct
+
+
 def test_nothing_wanted_costs_nothing():
     asked: list[tuple[str, ...]] = []
     assert look_again([], PLAIN, runtime((), asked)).calls == 0

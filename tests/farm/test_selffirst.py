@@ -14,6 +14,7 @@ from engine.contract.request import ModelFile, Request
 from engine.contract.result import Effective, OutputRecord, PassRecord, Result, RunnerInfo
 from engine.digest import tensor_digest
 from farm.selffirst import SelfFirst, Spread, is_proved
+from farm.timeleft import MEASURING_CALLS
 
 REFERENCE = np.float32([364.736, 1.0])
 
@@ -37,7 +38,13 @@ class ScriptedCall:
     many: list[float]
     one: list[float] = field(default_factory=list)
     refuses: bool = False
+    time_for: int = 99
     asked: list[Request] = field(default_factory=list)
+
+    def has_time_for(self, what, *, must_follow):
+        assert must_follow == MEASURING_CALLS, "the layers are measured after this"
+        self.time_for -= 1
+        return self.time_for >= 0
 
     def call(self, request):
         self.asked.append(request)
@@ -72,6 +79,12 @@ def test_what_varies_runs_five_times_and_its_noise_is_measured():  # A12
     assert len(told["again"]) == 4
     assert told["noise"] == {"y": pytest.approx(0.008, abs=1e-4)}
     assert all(run["stats"]["y"]["max_abs"] < 0.01 for run in told["again"])
+
+
+def test_while_time_is_short_the_runs_there_are_give_the_noise():
+    told = look(ScriptedCall([364.732, 364.737, 364.740], time_for=2), 364.738, threads=2)
+    assert [run["threads"] for run in told["again"]] == [2, 2, 2]
+    assert told["noise"] == {"y": pytest.approx(0.008, abs=1e-4)}
 
 
 def test_several_threads_are_compared_with_one():  # A12: the spread with one thread must be 0
