@@ -88,7 +88,10 @@ def test_a_script_whose_line_is_cut_leaves_nothing(agent: ShellAgent, tmp_path: 
     jobs = tmp_path / "device/jobs"
     values = (str(tmp_path / "device"), "7.deploy-1", "tree", "digest", "", "9", "")
     with subprocess.Popen(
-        [*agent.shell, "-c", PLACE_APART, "lockstep", *values], env={"PATH": agent.tools}, stdin=subprocess.PIPE
+        [*agent.shell, "-c", PLACE_APART, "lockstep", *values],
+        env={"PATH": agent.tools},
+        stdin=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509 - nohup would have it ignored
     ) as script:
         wait_until((jobs / "7.deploy-1.sent").is_dir)
         (jobs / "7.deploy-1.sent/blobs").mkdir()

@@ -20,6 +20,7 @@ job's life, and writes this page from what happened. `make test` tries a seeded 
 Each run has four jobs on two devices; the fault is aimed at one of them, the victim. Afterwards, from what the store
 and the devices themselves recorded:
 
+- the fault struck: the store, the logs, the kernel or the device show what it did;
 - every job ended exactly once, and its attempts tell the same story;
 - no device ever had two runners at once (each takes a lock that the kernel drops with it);
 - no attempt that lost its lease wrote a result;

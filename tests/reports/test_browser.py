@@ -205,7 +205,7 @@ def test_arrow_keys_walk_the_map_and_show_the_card(visit: Callable[..., Visit]) 
     page.keyboard.press("Tab")
     expect(page.locator(".map").first).to_be_focused()
     expect(card).to_be_visible()
-    layers = sample.orientation_layers()
+    layers = parts.orientation_layers()
     expect(card.locator("h4")).to_have_text(layers[0].name)
     expect(card).to_contain_text("Same bits as the canonical")
     page.keyboard.press("ArrowRight")
@@ -232,7 +232,7 @@ def test_the_pointer_shows_the_card_of_the_cell_under_it(visit: Callable[..., Vi
         x = box["label"] + column * box["cell"] + 3
         host.hover(position={"x": x, "y": box["top"] + line * box["tall"] + 6})
         expect(seen.page.locator("#card")).to_contain_text(words)
-        expect(seen.page.locator("#card h4")).to_have_text(sample.orientation_layers()[column].name)
+        expect(seen.page.locator("#card h4")).to_have_text(parts.orientation_layers()[column].name)
 
 
 def test_failing_first_puts_the_first_deviating_layer_first(visit: Callable[..., Visit]) -> None:
