@@ -22,7 +22,9 @@ def stock(root: Path, order: Order, token: int, cap_bytes: int, reserve: int) ->
     """What the folder lacks of ``order``; leftovers and what is over its cap go."""
     _clear_jobs(root, token)
     sizes = order.sizes()
-    missing = frozenset(name for name in sizes if not (root / name).exists())
+    missing = frozenset(name for name, size in sizes.items() if not _whole(root / name, size))
+    for name in missing:
+        _delete(root / name)
     for name in sizes.keys() - missing:
         os.utime(root / name)
     if not missing:
@@ -92,6 +94,12 @@ def _running_in(folder: Path) -> Iterator[int]:
             with suppress(OSError):
                 if (process / "cwd").readlink().is_relative_to(folder.resolve()):
                     yield int(process.name)
+
+
+def _whole(entry: Path, size: int) -> bool:
+    """Whether a blob has its bytes; a bundle may have more, as engines write beside themselves."""
+    found = _size(entry)
+    return entry.exists() and (found >= size if entry.is_dir() else found == size)
 
 
 def _size(entry: Path) -> int:

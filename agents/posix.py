@@ -170,7 +170,8 @@ class PosixAgent(Agent):
         self._ask_stock({}, RESERVE_BYTES, "1")
 
     def _ask_stock(self, sizes: Mapping[str, int], reserve: int, room: str = "") -> Stock:
-        asked = "".join(f"{_kib(size)} {name}\n" for name, size in sizes.items())
+        blobs = {name: str(size) for name, size in sizes.items() if name.startswith("blobs/")}
+        asked = "".join(f"{_kib(size)} {name} {blobs.get(name, '')}\n" for name, size in sizes.items())
         limits = (str(self.token), str(_kib(self.cap_bytes)), str(_kib(reserve)), room)
         done = self._script(STOCK, self._root, *limits, seconds=CONTROL_SECONDS, stdin=asked.encode())
         stock = read_stock(done.stdout.decode(errors="replace"), list(sizes))

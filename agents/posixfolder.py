@@ -5,6 +5,10 @@ from __future__ import annotations
 # $1 so many folders were named by somebody; the others are our own choice and must belong to us, as must a link that
 # leads there: a folder for everybody's temporary files may hold what somebody else prepared. Then the folders, best
 # first. Prints the first in which a file can be executed. One that is made here is ours alone: adbd's umask is 0.
+#
+# Blobs and bundles are marked, by the sticky bit, until they have certainly reached the storage. Nobody waits for that:
+# the next connection begins it, and takes the mark off. What still has it after a reboot goes, as a device that crashed
+# may have emptied it, or left zeros in it.
 MAKE_FOLDER = """
 named=$1; shift
 mine() {
@@ -23,8 +27,20 @@ attempt() (
     ./.executes 2>/dev/null || { echo "not executable here"; exit 1; }
     pwd -P
 )
+settle() {
+    cd -- "$1" && now= boot= new=$(find blobs bundles -maxdepth 1 -perm -1000) || return
+    read -r now </proc/sys/kernel/random/boot_id
+    [ ! -e .boot ] || read -r boot <.boot
+    if [ "$now" != "$boot" ]; then
+        rm -rf -- $new
+        echo "$now" >.boot
+    elif [ "$new" ]; then
+        # In a session of its own, and no shell's child that kept copies of what the link waits for
+        setsid sh -c 'sync; chmod -t "$@"' lockstep $new </dev/null >/dev/null 2>&1 &
+    fi
+}
 for folder; do
-    root=$(attempt "$folder" 2>&1) && { printf '%s\\n' "$root"; exit 0; }
+    root=$(attempt "$folder" 2>&1) && { printf '%s\\n' "$root"; settle "$root"; exit 0; }
     printf '%s (%s)\\n' "$folder" "$root" >&2
     named=$((named - 1))
 done

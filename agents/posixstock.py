@@ -17,12 +17,12 @@ STALE_MINUTES = 24 * 60
 NAMED_BUNDLES = 8
 
 # $1 folder, $2 fencing token of the lease, $3 size cap and $4 reserve in KiB, $5 is 1 when room is all that is wanted;
-# on standard input a line "KIB NAME" for each thing that a job needs. No here-document: some shells write it to a file,
-# which they cannot do on a full disk.
+# on standard input a line "KIB NAME BYTES" for each thing that a job needs, a bundle's without BYTES. No here-document:
+# some shells write it to a file, which they cannot do on a full disk.
 #
 # 1. Folders of jobs whose token is smaller belong to attempts that are over: whatever still runs in them is killed,
 #    and they go. So do folders that nothing has touched for a day.
-# 2. What is there is marked as used; of the rest the line numbers are told, from 0.
+# 2. What is there, a blob with all its bytes, is marked as used; of the rest the line numbers are told, from 0.
 # 3. If something is missing or room is wanted, the least recently used blobs and bundles go until it fits, never what
 #    is needed now. A bundle's size is noted beside it: to walk through all files of all bundles took longer than the
 #    rest of this.
@@ -45,11 +45,11 @@ done
 rm -rf -- "$job"
 done
 [ "$job" = "jobs/*" ] || find jobs -mindepth 1 -maxdepth 1 -mmin +1440 -exec rm -rf -- {} +
-need=0 lack=0 at=0
+need=0 lack=0 at=0 all=$(ls -ln blobs | sed -E "s/([^ ]+ +){4}([0-9]+).* /=\2 /")
 set --
-while IFS=" " read -r kib name
+while IFS=" " read -r kib name size
 do
-if [ -e "$name" ]
+if [ -e "$name" ] && case $size:$all in :*|*"=$size ${name#*/}"*);; *) false;; esac
 then set -- "$@" "$name"
 else need=$((need+kib)) lack=$((lack+1))
 echo "$at"
@@ -147,9 +147,12 @@ fi
 _TAKE = r"""[ ! -d "../$new.sent/bundle" ] || (cd "../$new.sent" && find bundle -type f) | while IFS= read -r name
 do mkdir -p -- "${name%/*}" && mv -f -- "../$new.sent/$name" "$name" || exit 1
 done || leave 3
+chmod +t "../$new.sent/blobs/"* 2>/dev/null
 [ ! -d "../$new.sent/blobs" ] || mv -f -- "../$new.sent/blobs/"* "$root/blobs/" || leave 3
 """
-_KEEP = r"""[ ! -d blobs ] || mv -f -- blobs/* "$root/blobs/" || leave 3
+# What gets its name is marked, by the sticky bit: it may not have reached the storage (see MAKE_FOLDER).
+_KEEP = r"""chmod +t blobs/* bundle 2>/dev/null
+[ ! -d blobs ] || mv -f -- blobs/* "$root/blobs/" || leave 3
 if [ -d bundle ]
 then
 place=$root/bundles

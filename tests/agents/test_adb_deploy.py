@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +15,14 @@ from agents import apart, deployment, posix
 from agents.adb import AdbAgent
 from agents.adbshell import PLAIN_SERVICES
 from agents.deployment import Blob, BundleFiles
+from agents.posix import CONTROL_SECONDS
 from engine.contract.errors import StorageFull, TransferError
 from tests.agents.adbd import AdbDevice, running_adbd
 from tests.agents.adblines import agent_of
 from tests.agents.adbunit import Units
 from tests.agents.bundles import blob_of, fill
 from tests.agents.relay import counting_relay
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.adb
 
@@ -159,3 +162,32 @@ def test_a_disk_that_we_filled_to_the_last_byte_locks_nobody_out(
     with AdbAgent("phone", "x86-64", serials=(full.serial,), token=2, shell=shell) as agent:
         agent.preflight()
         agent.deploy([blob_of(tmp_path, os.urandom(700_000))], lambda: None)
+
+
+def test_after_a_reboot_what_may_not_have_reached_the_storage_travels_again(device: AdbDevice, tmp_path: Path) -> None:
+    settled, doubtful = blob_of(tmp_path, os.urandom(300_000)), blob_of(tmp_path, os.urandom(700_000))
+    kept = device.root / "data/local/tmp/lockstep/blobs"
+    with AdbAgent("phone", "x86-64", serials=(device.serial,)) as agent:
+        agent.deploy([settled, doubtful], lambda: None)
+    with AdbAgent("phone", "x86-64", serials=(device.serial,)) as agent:
+        wait_until(lambda: not any(path.stat().st_mode & stat.S_ISVTX for path in kept.iterdir()), "it has no end")
+        (kept / doubtful.sha256).write_bytes(bytes(doubtful.size))
+        agent.run_script('chmod +t -- "$1/blobs/$2"', agent.home, doubtful.sha256, seconds=60)
+    device.reboot()
+    kept = device.root / "data/local/tmp/lockstep/blobs"
+    with AdbAgent("phone", "x86-64", serials=(device.serial,)) as agent:
+        agent.deploy([settled, doubtful], lambda: None)
+        assert agent.traffic.deployed == doubtful.size
+    assert (kept / doubtful.sha256).read_bytes() == doubtful.path.read_bytes()
+
+
+@pytest.mark.parametrize("shell", ["v2", "exec", "pty"])
+def test_nobody_waits_until_what_was_placed_has_reached_the_storage(
+    device: AdbDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    monkeypatch.setitem(PLAIN_SERVICES, "pty", "shell,pty")
+    monkeypatch.setattr(posix, "MAKE_FOLDER", posix.MAKE_FOLDER.replace("sync;", f"sleep {2 * CONTROL_SECONDS:.0f};"))
+    with AdbAgent("phone", "x86-64", serials=(device.serial,)) as agent:
+        agent.deploy([blob_of(tmp_path, os.urandom(10))], lambda: None)
+    with AdbAgent("phone", "x86-64", serials=(device.serial,), shell=shell) as agent:
+        agent.preflight()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import stat
 import subprocess
 import tarfile
 import tempfile
@@ -24,7 +25,8 @@ from agents.local import LocalAgent
 from agents.posixstock import first_wrong, read_stock
 from engine.contract.errors import ConfigError, StorageFull, TransferError
 from tests.agents.bundles import blob_of, bundle_of, there
-from tests.agents.shellagent import shell_agent
+from tests.agents.shellagent import ShellAgent, shell_agent
+from tests.waiting import wait_until
 
 MIB = 2**20
 
@@ -220,6 +222,78 @@ def test_a_job_that_needs_more_than_the_cap_is_refused_before_anything_travels(a
         agent.deploy([blob_of(tmp_path, os.urandom(MIB)) for _ in range(3)], no_guard)
     assert "cache_mb" in caught.value.hint
     assert names(tmp_path, "blobs") == set()
+
+
+# -- what a crash of the device leaves ----------------------------------------------------------------
+
+
+def boot(tmp_path: Path, name: str) -> None:
+    (tmp_path / "boot_id").write_text(f"{name}\n")
+
+
+def marked(tmp_path: Path) -> set[str]:
+    folder = tmp_path / "device"
+    return {path.name for place in ("blobs", "bundles") for path in (folder / place).iterdir() if is_marked(path)}
+
+
+def is_marked(path: Path) -> bool:
+    return bool(path.stat().st_mode & stat.S_ISVTX)
+
+
+@pytest.fixture(params=["dash", "busybox", "toybox"])
+def crashing(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShellAgent]:
+    """A device whose boot the test names, and whose storage is slow until ``tmp_path/synced`` is there."""
+    known, slow = str(tmp_path / "boot_id"), f"until [ -e {tmp_path}/synced ]; do sleep 1; done;"
+    text = posix.MAKE_FOLDER.replace("/proc/sys/kernel/random/boot_id", known).replace("sync;", slow)
+    monkeypatch.setattr(posix, "MAKE_FOLDER", text)
+    boot(tmp_path, "first")
+    with shell_agent(request.param, tmp_path / "device", tmp_path) as agent:
+        yield agent
+    (tmp_path / "synced").touch()
+
+
+def test_what_had_not_reached_the_storage_before_a_crash_travels_again(crashing: ShellAgent, tmp_path: Path) -> None:
+    bundle, model = bundle_of(tmp_path, FILES), blob_of(tmp_path, b"model")
+    crashing.deploy([model], no_guard, bundle)
+    assert marked(tmp_path) == {model.sha256, bundle.digest}
+    whole = crashing.traffic.deployed
+    crashing._connect()
+    crashing.deploy([model], no_guard, bundle)
+    assert crashing.traffic.deployed == whole, "what was placed in this boot is there"
+    for path in (tmp_path / "device/blobs" / model.sha256, tmp_path / "device/bundles" / bundle.digest / "-x"):
+        path.write_bytes(bytes(path.stat().st_size))
+    boot(tmp_path, "second")
+    crashing._connect()
+    crashing.deploy([model], no_guard, bundle)
+    assert crashing.traffic.deployed == 2 * whole
+    assert there(tmp_path, bundle) == FILES
+    assert (tmp_path / "device/blobs" / model.sha256).read_bytes() == b"model"
+
+
+def test_what_has_reached_the_storage_stays_after_a_crash(crashing: ShellAgent, tmp_path: Path) -> None:
+    bundle, model = bundle_of(tmp_path, FILES), blob_of(tmp_path, b"model")
+    (tmp_path / "synced").touch()
+    crashing.deploy([model], no_guard, bundle)
+    crashing._connect()
+    wait_until(lambda: not marked(tmp_path))
+    whole = crashing.traffic.deployed
+    boot(tmp_path, "second")
+    crashing._connect()
+    crashing.deploy([model], no_guard, bundle)
+    assert crashing.traffic.deployed == whole
+
+
+def test_a_bundle_of_a_host_that_lost_bytes_is_placed_again_and_one_that_gained_some_stays(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path, FILES)
+    root = tmp_path / "device/bundles" / bundle.digest
+    with LocalAgent("here", "x86-64", root=tmp_path / "device") as agent:
+        agent.deploy([], no_guard, bundle)
+        (root / "bin/run").write_bytes(b"")
+        agent.deploy([], no_guard, bundle)
+        assert there(tmp_path, bundle) == FILES
+        (root / "tuned").write_bytes(b"by the engine itself")
+        agent.deploy([], no_guard, bundle)
+        assert (root / "tuned").exists()
 
 
 # -- leftovers ----------------------------------------------------------------------------------------

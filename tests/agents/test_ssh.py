@@ -229,7 +229,7 @@ def test_questions_about_many_files_and_facts_are_one_round_trip_each(
     daemon: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with agent_of(daemon, tmp_path / "device") as agent:
-        (tmp_path / "device/blobs/there").write_text("")
+        (tmp_path / "device/blobs/there").write_text("x")
         commands: list[str] = []
         start = sshlink.SshLink._start
         monkeypatch.setattr(sshlink.SshLink, "_start", lambda link, text: commands.append(text) or start(link, text))

@@ -175,6 +175,17 @@ def test_a_corrupted_transfer_is_never_visible_under_its_final_name(agent: Agent
     assert list((tmp_path / "device" / "blobs").iterdir()) == []
 
 
+@pytest.mark.parametrize("left", [0, 3, 23])
+def test_a_blob_that_lost_or_gained_bytes_travels_again(agent: Agent, tmp_path: Path, left: int) -> None:
+    blob, other = blob_of(tmp_path, b"13 bytes long"), blob_of(tmp_path, b"whole")
+    agent.deploy([blob, other], no_guard)
+    (tmp_path / "device/blobs" / blob.sha256).write_bytes(b"x" * left)
+    before = agent.traffic.deployed
+    agent.deploy([blob, other], no_guard)
+    assert (tmp_path / "device/blobs" / blob.sha256).read_bytes() == b"13 bytes long"
+    assert agent.traffic.deployed - before == 13
+
+
 def test_a_lost_lease_stops_a_deployment(agent: Agent, tmp_path: Path) -> None:
     class Lost(Exception):
         pass
