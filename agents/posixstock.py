@@ -144,9 +144,11 @@ cat "../$new.sums/"*
 leave 4
 fi
 """
+# The sync service gave files the host's time; which was used last, the device's clock tells.
 _TAKE = r"""[ ! -d "../$new.sent/bundle" ] || (cd "../$new.sent" && find bundle -type f) | while IFS= read -r name
 do mkdir -p -- "${name%/*}" && mv -f -- "../$new.sent/$name" "$name" || exit 1
 done || leave 3
+touch -c blobs/* "../$new.sent/blobs/"* 2>/dev/null
 chmod +t "../$new.sent/blobs/"* 2>/dev/null
 [ ! -d "../$new.sent/blobs" ] || mv -f -- "../$new.sent/blobs/"* "$root/blobs/" || leave 3
 """

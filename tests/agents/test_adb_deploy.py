@@ -6,12 +6,14 @@ import hashlib
 import os
 import stat
 import threading
+import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agents import apart, deployment, posix
+from agents import adbsync, apart, deployment, posix
 from agents.adb import AdbAgent
 from agents.adbshell import PLAIN_SERVICES
 from agents.deployment import Blob, BundleFiles
@@ -191,3 +193,15 @@ def test_nobody_waits_until_what_was_placed_has_reached_the_storage(
         agent.deploy([blob_of(tmp_path, os.urandom(10))], lambda: None)
     with AdbAgent("phone", "x86-64", serials=(device.serial,), shell=shell) as agent:
         agent.preflight()
+
+
+def test_what_was_used_last_is_told_by_the_clock_of_the_device(
+    device: AdbDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = types.SimpleNamespace(time=lambda: time.time() + 30 * 86400, monotonic=time.monotonic)
+    monkeypatch.setattr(adbsync, "time", ahead)
+    with AdbAgent("phone", "x86-64", serials=(device.serial,), folder="/data/local/tmp/clock") as agent:
+        agent.deploy([blob_of(tmp_path, os.urandom(size)) for size in (10, 300_000, 700_000)], lambda: None)
+    arrived = [path.stat().st_mtime for path in (device.root / "data/local/tmp/clock/blobs").iterdir()]
+    assert len(arrived) == 3
+    assert max(arrived) < time.time() + 86400
