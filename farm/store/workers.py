@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from engine.contract.errors import UsageError
 from farm.jobs import JobStatus
-from farm.store.database import Store
+from farm.store.database import Store, take_turns
 from farm.store.jobs import whoami
 from farm.store.models import JobRow, RunRow, WorkerRow
 
@@ -41,6 +41,7 @@ def join(store: Store, name: str, queue: str, *, alone: bool) -> None:
     """
     now = store.clock()
     with store.write() as session:
+        take_turns(session)  # before any row is touched: two that come at once would wait for each other
         session.execute(delete(WorkerRow).where(WorkerRow.name == name))
         _enter(session, name, queue, 0, now, alone=alone)
 
@@ -54,6 +55,7 @@ def beat(store: Store, name: str, queue: str, slots: int, *, alone: bool) -> Non
     with store.write() as session:
         mine = update(WorkerRow).where(WorkerRow.name == name).values(seen=now, slots=slots)
         if not session.execute(mine.returning(WorkerRow.name)).first():
+            take_turns(session)
             _enter(session, name, queue, slots, now, alone=alone)
 
 

@@ -1,3 +1,6 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from engine.contract.errors import UsageError
@@ -36,6 +39,23 @@ def test_one_that_says_nothing_for_long_is_not_there(store, clock):
     assert served(store) == {LAB}
     clock.now += STALE_SECONDS
     assert served(store) == set()
+
+
+@pytest.mark.parametrize("first", [join, lambda *asked, alone: beat(*asked, 1, alone=alone)], ids=["join", "beat"])
+def test_of_many_that_come_at_once_for_one_device_host_one_gets_it(store, first):
+    start = threading.Barrier(12)
+
+    def come(number: int) -> bool:
+        start.wait(60)
+        try:
+            first(store, f"{number}@host", LAB, alone=True)
+        except UsageError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(12) as pool:
+        assert sum(pool.map(come, range(12))) == 1
+    assert len(present(store)) == 1
 
 
 def test_a_device_host_is_served_once_and_a_common_queue_by_many(store, clock):
