@@ -11,7 +11,6 @@ import logging
 import os
 import secrets
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from farm.store import Store
 from farm.store.jobs import RUN_STALE_SECONDS
 from farm.store.models import RunRow
 from farm.store.runs import check_cancelled, is_driven
+from farm.ticking import ticking
 
 BEAT_SECONDS = 3.0
 log = logging.getLogger("lockstep.sweep")
@@ -58,19 +58,15 @@ def alone(state: Path) -> Iterator[str]:
 @contextmanager
 def driving(store: Store, sweep: RunView) -> Iterator[None]:
     """Give signs of life for ``sweep``, which ``sweep.driver`` drives; when the block is left nobody drives it."""
-    over = threading.Event()
 
-    def beat() -> None:
-        while not over.wait(BEAT_SECONDS):
-            _touch(store, sweep, sweep.driver)
+    def beat() -> bool:
+        _touch(store, sweep, sweep.driver)
+        return True
 
-    thread = threading.Thread(target=beat, name="sweep-beat", daemon=True)
-    thread.start()
     try:
-        yield
+        with ticking("sweep-beat", BEAT_SECONDS, beat):
+            yield
     finally:
-        over.set()
-        thread.join()
         _touch(store, sweep, "")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agents.base import Agent
 from engine.contract.errors import LeaseLost
 from farm.jobs import Guard
+from farm.ticking import ticking
 
 LOOK_SECONDS = 0.2
 
@@ -16,20 +16,14 @@ LOOK_SECONDS = 0.2
 @contextmanager
 def interruptible(agent: Agent, guard: Guard) -> Iterator[None]:
     """Watch ``guard`` from a thread while the block runs: a runner that hangs never comes to ask it itself."""
-    over = threading.Event()
 
-    def watch() -> None:
-        while not over.wait(LOOK_SECONDS):
-            try:
-                guard()
-            except LeaseLost:
-                agent.interrupt()
-                return
+    def watch() -> bool:
+        try:
+            guard()
+        except LeaseLost:
+            agent.interrupt()
+            return False
+        return True
 
-    thread = threading.Thread(target=watch, name="interrupt", daemon=True)
-    thread.start()
-    try:
+    with ticking("interrupt", LOOK_SECONDS, watch):
         yield
-    finally:
-        over.set()
-        thread.join()

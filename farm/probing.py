@@ -5,7 +5,6 @@ A probe has the device's lease, like a job: nobody else uses the device meanwhil
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from farm.leases import Lease
 from farm.runnercall import agent_for
 from farm.store.database import Store
 from farm.store.devices import note_failure, note_pass
+from farm.ticking import ticking
 
 LEASE_SECONDS = 30.0
 AT_ONCE = 8
@@ -114,22 +114,16 @@ def _return(store: Store, lease: Lease) -> None:
 @contextmanager
 def _kept(store: Store, lease: Lease) -> Iterator[None]:
     """Renew a lease while the block runs."""
-    over = threading.Event()
 
-    def renew() -> None:
-        while not over.wait(LEASE_SECONDS / 6):
-            try:
-                with store.write() as session:
-                    leases.renew(session, lease, LEASE_SECONDS, store.clock())
-            except LeaseLost:
-                return
-            except StoreError:  # it may come back before the lease is over
-                continue
+    def renew() -> bool:
+        try:
+            with store.write() as session:
+                leases.renew(session, lease, LEASE_SECONDS, store.clock())
+        except LeaseLost:
+            return False
+        except StoreError:  # it may come back before the lease is over
+            return True
+        return True
 
-    thread = threading.Thread(target=renew, name="probe-lease", daemon=True)
-    thread.start()
-    try:
+    with ticking("probe-lease", LEASE_SECONDS / 6, renew):
         yield
-    finally:
-        over.set()
-        thread.join()
