@@ -215,7 +215,7 @@ def _run(farm: FarmSession, planned: GatePlan, jobs: list[JobSpec], console: Con
         command=options.command,
         payload={**planned.payload(), **({"confirms": confirms} if confirms else {})},
         priority=options.priority,
-        kind="confirmation" if confirms else "gate",
+        kind="confirm" if confirms else "gate",
     )
     run_id = create_run(farm.store, spec, jobs)
     return farm.run(run_id, on_update=console.jobs)

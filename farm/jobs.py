@@ -79,7 +79,7 @@ class Priority(IntEnum):
 class RunSpec:
     """One run as planned; ``payload`` is JSON kept with it; an empty ``owner`` is who plans it.
 
-    ``kind`` is gate, sweep or confirmation; ``sweep``: the sweep that it is a part of. Of the payload the farm itself
+    ``kind`` is gate, sweep or confirm; ``sweep``: the sweep that it is a part of. Of the payload the farm itself
     reads ``units``, the devices that can stand in for each other (``farm/store/units.py``), ``health``, how patient it
     is with a device that fails (``farm/health.py``), and ``confirms``, the run whose failures a confirmation repeats.
     """

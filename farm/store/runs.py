@@ -101,7 +101,7 @@ def check_cancelled(store: Store, run_id: str) -> None:
 def _matching(name: str) -> Any:
     query = select(RunRow).order_by(RunRow.created.desc(), RunRow.id.desc())
     if name == "latest":
-        return query.where((RunRow.kind != "confirmation") | RunRow.status.in_(LIVING)).limit(1)
+        return query.where((RunRow.kind != "confirm") | RunRow.status.in_(LIVING)).limit(1)
     if not _PATTERN.fullmatch(name):
         raise UsageError(f"{name!r} is no id of a run", hint="`lockstep runs` lists them")
     return query.where(RunRow.id.startswith(name) | RunRow.id.endswith(name)).limit(2)

@@ -99,14 +99,15 @@ def test_one_run_is_shown_with_its_attempts_errors_and_report() -> None:
 def test_the_newest_run_is_the_one_with_the_report_and_names_what_confirmed_it() -> None:
     with Store() as store:
         main = ended_run(store)
-        spec = RunSpec(suite="s", engine="e", command="c", kind="confirmation", payload={"confirms": main})
+        spec = RunSpec(suite="s", engine="e", command="c", kind="confirm", payload={"confirms": main})
         again = create_run(store, spec, [JobSpec(case="vad", device="pixel", role=Role.CONFIRM)])
         assert find_run(store, "latest").id == again, "it runs"
         finish_run(store, again, "done")
         note_run(store, main, confirmed_by=[again])
         assert find_run(store, "latest").id == main
+    assert all(re.search(r" (confirm|gate) .* (s/e|smoke/refrt) ", line) for line in runs().output.splitlines()[1:])
     assert f"confirmed by {again}" in runs("show").output
-    assert f"kind      confirmation of {main}, priority" in runs("show", again).output
+    assert f"kind      confirm of {main}, priority" in runs("show", again).output
 
 
 @pytest.mark.parametrize(

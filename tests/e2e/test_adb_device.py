@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from engine.debian import silent
 from engine.places import cache_root
 from engine.toolchain import Toolchain
 from farm.engines import load_engine
+from farm.ticking import ticking
 from tests.agents.adbd import AdbDevice, running_adbd
 from tests.e2e.bench import HOST, REPOSITORY, Bench
 
@@ -92,21 +92,15 @@ def test_a_crash_on_android_brings_its_log_and_tombstone(bench: Bench, phone: Ad
 @contextmanager
 def cut_when(started: Path, phone: AdbDevice) -> Iterator[None]:
     """Cut the line once the runner runs."""
-    over = threading.Event()
 
-    def watch() -> None:
-        while not over.wait(0.02):
-            if started.exists():
-                phone.cut()
-                return
+    def watch() -> bool:
+        if started.exists():
+            phone.cut()
+            return False
+        return True
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
+    with ticking("cut", 0.02, watch):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def test_a_line_that_is_cut_while_the_runner_runs_is_not_the_engines_fault(bench: Bench, phone: AdbDevice) -> None:
